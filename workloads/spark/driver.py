@@ -207,6 +207,17 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
+def clear(files, options):
+    """Remove what is of this run only. A failure is told, and does not hide why the run ended."""
+    try:
+        files.remove(options.partial)
+        if not options.keep_output:
+            files.remove(options.output)
+        say("removed")
+    except Exception as error:
+        print(f"driver: {options.partial} and {options.output} are left: {reason(error)}", file=sys.stderr)
+
+
 def work(options):
     """Do everything in order."""
     from pyspark.sql import SparkSession
@@ -233,8 +244,7 @@ def work(options):
         say("measured")
         verify(spark, files, options, names)
     finally:
-        if not options.keep_output:
-            files.remove(options.output)
+        clear(files, options)
         spark.stop()
     say("end")
 

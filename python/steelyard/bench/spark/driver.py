@@ -1,8 +1,10 @@
 """The driver of SparkBench: its folders and its command."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from steelyard.bench import undo
 from steelyard.bench.parameters import Settings
 from steelyard.bench.spark.parameters import local_folder, rows_of, table_name
 from steelyard.bench.stack.recipe import payload_source
@@ -11,6 +13,10 @@ from steelyard.bench.stack.spark.recipe import PAYLOAD
 
 if TYPE_CHECKING:
     from steelyard.bench.session import Session
+
+KIND = "remote-folders"
+REMOVED = '{"event": "removed"'
+"""What the driver prints when it has removed what was of this run only."""
 
 
 def driver_command(
@@ -29,6 +35,31 @@ def driver_command(
     return with_variables(variables, *command)
 
 
+def _note(session: "Session", urls: list[str]) -> None:
+    """Write down folders of another file system until the driver has removed them, which nobody else can."""
+    details = {"urls": " ".join(urls)}
+    change = undo.Change.begin(f"{session.directory.name}-remote", KIND, details)
+
+    def forget() -> None:
+        log = session.directory / "logs" / "driver.log"
+        with contextlib.suppress(OSError):
+            if not log.exists() or REMOVED in log.read_text(errors="replace"):
+                details["removed"] = "yes"
+                change.undo()
+
+    session.endings.callback(forget)
+
+
+def _tell(details: Mapping[str, str]) -> None:
+    """Raise OSError for folders that nobody has removed: the next start tells of them."""
+    if "removed" not in details:
+        urls = details["urls"].replace(" ", " and ")
+        raise OSError(f"a killed run may have left {urls}: remove them there, then this file")
+
+
+undo.register(KIND, _tell, on_disk=True)
+
+
 def place_folders(session: "Session") -> Folders:
     """Make the folders of a run; those on this machine go when it ends, however it ends."""
     from steelyard.bench.scratch import scratch_folder
@@ -43,6 +74,7 @@ def place_folders(session: "Session") -> Folders:
     if parent is None:
         url = settings.text("tables").rstrip("/")
         own = f"{url}/steelyard-{session.directory.name}"
+        _note(session, [f"{own}-partial", f"{own}-output"])
         return Folders(scratch, events, f"{url}/{table_name(settings)}", f"{own}-partial", f"{own}-output")
     parent.mkdir(parents=True, exist_ok=True)
     data = scratch_folder(session, str(parent), "tables")

@@ -1,8 +1,10 @@
 """SparkBench: settings on machines of any size, Java, Spark's event log, and what is refused."""
 
+import contextlib
 import json
 import re
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, schemas_dir, workloads_dir
+from steelyard.bench import undo
 from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.spark import parameters
 from steelyard.bench.spark.benchmark import SparkBench
+from steelyard.bench.spark.driver import place_folders
 from steelyard.bench.spark.metrics import (
     Query,
     query_metrics,
@@ -24,13 +28,15 @@ from steelyard.bench.spark.metrics import (
 )
 from steelyard.bench.stack.alike import times_alike
 from steelyard.bench.stack.java import find_java
+from steelyard.bench.stack.spark import cluster
 from steelyard.bench.stack.spark.events import Lost, Tail, read_stages
 from steelyard.bench.stack.spark.recipe import JAVA
-from steelyard.bench.stack.spark.settings import EXECUTOR_CORES
+from steelyard.bench.stack.spark.settings import EXECUTOR_CORES, user_configuration
 from steelyard.records import Level, Machine, read
 from steelyard.report.bench import spark as report
 from steelyard.report.running import running
 from tests.bench.spark.spark_driver import SOURCE, load_driver
+from tests.bench.spark.spark_log import job, log_in, task
 
 GIB = 1 << 30
 MACHINE = read(Machine, schemas_dir() / "golden" / "machine.json")
@@ -81,11 +87,95 @@ def test_a_cluster_that_is_not_there_is_refused(monkeypatch):
         settings, machine = settings_on(master=f"spark://127.0.0.1:{probe.getsockname()[1]}")
         with pytest.raises(EnvironmentLacksError, match="no Spark master answers"):
             parameters.check(settings, machine)
+        # The first of two may be gone.
+        with socket.create_server(("127.0.0.1", 0)) as second:
+            both = f"{settings['master']},127.0.0.1:{second.getsockname()[1]}"
+            parameters.check(*settings_on(master=both))
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
     settings, machine = settings_on(master="yarn")
     with pytest.raises(EnvironmentLacksError, match="HADOOP_CONF_DIR"):
         parameters.check(settings, machine)
+
+
+def test_a_cluster_of_kubernetes_or_yarn_that_does_not_answer_is_refused(monkeypatch, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+        for master in (f"k8s://{address}", f"k8s://https://{address}"):
+            with pytest.raises(EnvironmentLacksError, match=rf"no API server .*{address}: .*refused"):
+                parameters.check(*settings_on(master=master))
+        (tmp_path / "yarn-site.xml").write_text(
+            "<configuration><property><name>yarn.resourcemanager.address</name>"
+            f"<value>{address}</value></property></configuration>"
+        )
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+        with pytest.raises(EnvironmentLacksError, match=rf"master=yarn \(.*no resource manager .*{address}"):
+            parameters.check(*settings_on(master="yarn"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        parameters.check(*settings_on(master=f"k8s://http://127.0.0.1:{server.getsockname()[1]}"))
+    for master in ("k8s://", "k8s://ftp://a", "k8s://host:x", "spark://a:1,b"):
+        with pytest.raises(UsageError, match=f"master={re.escape(master)}"):
+            parameters.check(*settings_on(master=master))
+
+
+def test_the_users_configuration_comes_before_steelyards(monkeypatch, tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "core-site.xml").write_text("<configuration/>")
+    (theirs / "log4j2.properties").write_text("rootLogger.level = trace\n")
+    (theirs / "spark-defaults.conf").write_text("spark.eventLog.enabled false\nspark.hadoop.fs.s3a.a b")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(theirs))
+    # Of the environment with another cluster only; of the parameter always.
+    own, _ = settings_on()
+    assert user_configuration(own) is None
+    assert user_configuration(settings_on(master="yarn")[0]) == theirs
+    assert user_configuration(settings_on(spark_conf=theirs)[0]) == theirs
+    assert cluster.configuration(tmp_path / "none", None) == SOURCE / "conf"
+    folder = cluster.configuration(tmp_path / "both", theirs)
+    assert (folder / "core-site.xml").read_text() == "<configuration/>"
+    assert "trace" not in (folder / "log4j2.properties").read_text()
+    rows = [line.split(None, 1) for line in (folder / "spark-defaults.conf").read_text().splitlines()]
+    last = {row[0]: row[1] for row in rows if len(row) == 2}
+    assert last["spark.eventLog.enabled"] == "true"
+    assert last["spark.hadoop.fs.s3a.a"] == "b"
+    with pytest.raises(UsageError, match=r"spark_conf=.*no such folder"):
+        parameters.check(*settings_on(spark_conf=tmp_path / "nowhere"))
+
+
+def test_folders_of_another_file_system_are_named_until_the_driver_removed_them(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    settings, _ = settings_on(tables="s3a://bucket/tables/")
+
+    def place(name, *, removed):
+        run = tmp_path / name
+        (run / "logs").mkdir(parents=True)
+        with contextlib.ExitStack() as endings:
+            session = SimpleNamespace(directory=run, settings=settings, endings=endings)
+            folders = place_folders(session)
+            (run / "logs" / "driver.log").write_text(
+                '{"event": "removed", "x": 1}\n' if removed else "killed"
+            )
+        return folders
+
+    assert place("one", removed=True).output == "s3a://bucket/tables/steelyard-one-output"
+    assert list(undo.journal_dir().glob("*.json")) == []
+    place("two", removed=False)
+    monkeypatch.setattr(undo, "start_ticks", lambda pid: None)
+    [told] = undo.replay()
+    assert (
+        "left s3a://bucket/tables/steelyard-two-partial and s3a://bucket/tables/steelyard-two-output" in told
+    )
+    # It is told until somebody has removed it.
+    assert undo.replay() == [told]
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [("/mnt/a", "/mnt/a"), ("file:///mnt/a", "/mnt/a"), ("file:/mnt/a", "/mnt/a"), ("hdfs://a/b", None)],
+)
+def test_urls_of_files_are_folders(text, folder):
+    assert parameters.local_folder(text) == (None if folder is None else Path(folder))
 
 
 def test_a_disk_that_is_too_small_is_refused(tmp_path):
@@ -153,15 +243,6 @@ def test_without_a_java_that_fits_the_versions_here_are_named(monkeypatch, tmp_p
 # The event log
 
 
-def task(stage, begin_ms, end_ms, reason="Success"):
-    return {
-        "Event": "SparkListenerTaskEnd",
-        "Stage ID": stage,
-        "Task End Reason": {"Reason": reason},
-        "Task Info": {"Launch Time": begin_ms, "Finish Time": end_ms},
-    }
-
-
 def completed(stage, tasks, **values):
     metrics = [{"Name": f"internal.metrics.{name}", "Value": value} for name, value in values.items()]
     info = {
@@ -170,11 +251,6 @@ def completed(stage, tasks, **values):
         "Accumulables": [*metrics, {"Name": "other", "Value": "x"}],
     }
     return {"Event": "SparkListenerStageCompleted", "Stage Info": info}
-
-
-def job(query, *stages):
-    properties = {"spark.jobGroup.id": query}
-    return {"Event": "SparkListenerJobStart", "Stage IDs": list(stages), "Properties": properties}
 
 
 SCAN = {"input.bytesRead": 1000, "input.recordsRead": 10, "shuffle.write.bytesWritten": 500}
@@ -199,12 +275,6 @@ EVENTS = [
         **{"output.bytesWritten": 90, "executorCpuTime": 900_000_000, "executorRunTime": 1000},
     ),
 ]
-
-
-def log_in(folder, events):
-    path = folder / "app-1.inprogress"
-    path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    return path
 
 
 @pytest.fixture

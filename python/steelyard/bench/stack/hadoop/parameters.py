@@ -226,18 +226,22 @@ def check_parents(settings: Mapping[str, Setting], data: Path | None) -> None:
         check_parent(str(data), "data")
 
 
-def check_cluster(folder: str) -> None:
-    """Raise where ``folder`` holds no configuration of YARN, or its resource manager does not answer."""
+def check_cluster(folder: str, *, named: str = "") -> None:
+    """Raise where ``folder`` holds no configuration of YARN, or its resource manager does not answer.
+
+    ``named`` is how the user named the cluster, by default by the folder.
+    """
+    named = f"{named} ({folder})" if named else f"cluster={folder}"
     path = Path(folder) / "yarn-site.xml"
     if not path.is_file():
-        raise UsageError(f"cluster={folder}: has no yarn-site.xml", hint="name its configuration's folder")
+        raise UsageError(f"{named}: has no yarn-site.xml", hint="name its configuration's folder")
     try:
         properties = {
             str(each.findtext("name")): str(each.findtext("value") or "")
             for each in ElementTree.parse(path).getroot().iter("property")  # noqa: S314
         }
     except (OSError, ElementTree.ParseError) as error:
-        raise UsageError(f"cluster={folder}: yarn-site.xml cannot be read: {error}") from error
+        raise UsageError(f"{named}: yarn-site.xml cannot be read: {error}") from error
     addresses = _addresses(properties)
     problems = []
     for address in addresses:
@@ -248,7 +252,7 @@ def check_cluster(folder: str) -> None:
         except (OSError, ValueError, OverflowError) as error:
             problems.append(f"{address}: {error}")
     raise EnvironmentLacksError(
-        f"cluster={folder}: no resource manager answers at {'; '.join(problems)}",
+        f"{named}: no resource manager answers at {'; '.join(problems)}",
         hint="check that it runs and that this machine reaches it; without cluster= one is started here",
     )
 

@@ -7,6 +7,7 @@ Not here: what the driver does (``workloads/spark``).
 """
 
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,13 +60,32 @@ def spark_home() -> Path:
     return homes[0]
 
 
-def environment(java_home: Path, scratch: Path, *, is_local: bool) -> dict[str, str]:
+def configuration(folder: Path, theirs: Path | None) -> Path:
+    """Return the folder of Spark's configuration, ``folder`` where it is put together.
+
+    Steelyard's own settings come after ``theirs``, the user's, and so win; its logging alone counts, since a
+    run follows what is logged. Everything else of theirs stays, such as the addresses of file systems.
+    """
+    own = payload_source(PAYLOAD) / "conf"
+    if theirs is None:
+        return own
+    folder.mkdir()
+    for file in theirs.iterdir():
+        if file.is_file():
+            shutil.copy(file, folder / file.name)
+    for file in own.iterdir():
+        before = (folder / file.name).read_text() if (folder / file.name).is_file() else ""
+        before = "" if file.name.startswith("log4j") else before
+        (folder / file.name).write_text(f"{before}\n{file.read_text()}" if before else file.read_text())
+    return folder
+
+
+def environment(java_home: Path, scratch: Path, configured: Path, *, is_local: bool) -> dict[str, str]:
     """Return the variables of Spark's processes; ``is_local`` for a cluster that is this machine."""
     variables = {
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(spark_home()),
-        # Not settings of whoever runs this.
-        "SPARK_CONF_DIR": str(payload_source(PAYLOAD) / "conf"),
+        "SPARK_CONF_DIR": str(configured.absolute()),
         "SPARK_LOCAL_DIRS": str(scratch / "local"),
     }
     if is_local:

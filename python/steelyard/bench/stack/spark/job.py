@@ -47,13 +47,17 @@ class SparkJob(Benchmark):
 
     def install(self) -> None:
         """Make the run's folders."""
-        from steelyard.bench.stack.spark.cluster import environment
+        from steelyard.bench.stack.spark.cluster import configuration, environment
+        from steelyard.bench.stack.spark.settings import user_configuration
 
         self._folders = self.place()
         self._master = self.settings.text("master")
         self._is_here = is_here(self._master)
         java = find_java(JAVA, benchmark=self.name)
-        self._variables = environment(java_home(java), self._folders.scratch, is_local=self._is_here)
+        configured = configuration(self._folders.scratch / "conf", user_configuration(self.settings))
+        self._variables = environment(
+            java_home(java), self._folders.scratch, configured, is_local=self._is_here
+        )
         self._tail = Tail(self._folders.events)
         self._processes: list[Process] = []
 

@@ -7,13 +7,16 @@ import math
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from steelyard._base import EnvironmentLacksError, UsageError
 from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
+from steelyard.bench.stack.hadoop.parameters import check_cluster as check_yarn
 
 if TYPE_CHECKING:
     from steelyard.records import Machine
@@ -30,7 +33,8 @@ EXECUTOR_CORES = 4
 START_S = 20.0
 """From the start of the cluster to the first job, and from the last one to the end of all processes."""
 _REACH_TIMEOUT_S = 5.0
-_HOST = re.compile(r"spark://(?P<host>[^,:/]+):(?P<port>\d+)")
+_MASTERS = re.compile(r"spark://[^,:/\s]+:\d+(,[^,:/\s]+:\d+)*")
+_HTTPS, _HTTP = 443, 80
 
 CLUSTER_PARAMETERS = (
     Parameter(
@@ -60,6 +64,13 @@ CLUSTER_PARAMETERS = (
         maximum=1024,
     ),
     Parameter("conf", "text", "further settings of Spark, NAME=VALUE separated by spaces", default=""),
+    Parameter(
+        "spark_conf",
+        "text",
+        "folder of a configuration that is read before Steelyard's; empty for SPARK_CONF_DIR's with another"
+        " cluster, and none with one that the run starts",
+        default="",
+    ),
 )
 
 
@@ -79,6 +90,9 @@ def cluster_settings(
 def check_cluster(settings: Mapping[str, Setting], machine: "Machine") -> None:
     """Raise UsageError or EnvironmentLacksError where the cluster cannot be had on ``machine``."""
     check_master(str(settings["master"]))
+    folder = user_configuration(settings)
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"spark_conf={folder}: there is no such folder")
     for text in str(settings["conf"]).split():
         if "=" not in text:
             raise UsageError(f"conf={text}: is not NAME=VALUE", hint="--set conf='spark.a=1 spark.b=2'")
@@ -118,25 +132,62 @@ def check_master(master: str) -> None:
     if master in (STANDALONE, "local") or re.fullmatch(r"local\[(\*|\d+)\]", master):
         return
     if master == "yarn":
-        if not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
+        folder = os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")
+        if not folder:
             raise EnvironmentLacksError(
                 "master=yarn: HADOOP_CONF_DIR is not set", hint="point it at the cluster's configuration"
             )
-        return
-    if master.startswith("k8s://"):
-        return
-    match = _HOST.match(master)
-    if match is None:
+        check_yarn(folder, named="master=yarn")
+    elif master.startswith("k8s://"):
+        _reach("API server of Kubernetes", [_api_server(master)], master)
+    elif _MASTERS.fullmatch(master):
+        # Of several that stand in for each other one is enough.
+        _reach("Spark master", master.removeprefix("spark://").split(","), master)
+    else:
         raise UsageError(
             f"master={master}: is no master of Spark",
             hint="standalone, local[*], spark://HOST:PORT, yarn or k8s://URL",
         )
+
+
+def _api_server(master: str) -> str:
+    """Return host and port of the API server of Kubernetes that ``master`` names.
+
+    >>> _api_server("k8s://10.0.0.1:6443"), _api_server("k8s://http://[::1]")
+    ('10.0.0.1:6443', '[::1]:80')
+    """
+    address = master.removeprefix("k8s://")
     try:
-        # Spark itself tries for a minute.
-        with socket.create_connection((match["host"], int(match["port"])), timeout=_REACH_TIMEOUT_S):
-            pass
-    except (OSError, OverflowError) as error:
-        raise EnvironmentLacksError(
-            f"no Spark master answers at {master}: {error}",
-            hint="check that it runs and that this machine reaches it; standalone starts a cluster here",
-        ) from error
+        url = urlsplit(address if "://" in address else f"https://{address}")
+        host, port = url.hostname, url.port
+    except ValueError:
+        host, port = None, None
+    if not host or url.scheme not in ("http", "https"):
+        raise UsageError(f"master={master}: names no API server", hint="k8s://https://HOST:PORT")
+    port = port or (_HTTP if url.scheme == "http" else _HTTPS)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _reach(what: str, addresses: Sequence[str], master: str) -> None:
+    """Raise EnvironmentLacksError unless one of ``addresses`` answers; Spark itself tries for minutes."""
+    problems = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_TIMEOUT_S):
+                return
+        except (OSError, OverflowError) as error:
+            problems.append(f"{address}: {error}")
+    raise EnvironmentLacksError(
+        f"no {what} answers at {master}: {'; '.join(problems)}",
+        hint="check that it runs and that this machine reaches it; standalone starts a cluster here",
+    )
+
+
+def user_configuration(settings: Mapping[str, Setting]) -> Path | None:
+    """Return the folder of the user's own configuration of Spark that a run keeps, None for none."""
+    if settings["spark_conf"]:
+        return Path(str(settings["spark_conf"]))
+    own = settings["master"] == STANDALONE or str(settings["master"]).startswith("local")
+    theirs = os.environ.get("SPARK_CONF_DIR")
+    return Path(theirs) if theirs and not own else None
