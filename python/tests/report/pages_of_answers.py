@@ -11,7 +11,9 @@ from typing import Any
 
 from steelyard._base import schemas_dir
 from steelyard.cli.main import invoke
+from steelyard.cli.tune.make import show_tuning
 from steelyard.records import Check, Colocation, Level, Phase, Run, Suite, Verdict, read, write
+from steelyard.records.tuning import Tuning
 from steelyard.report.colocation.page import write as write_colocation
 from tests.cli.suites import write_suite
 from tests.report.runs import write_run
@@ -155,6 +157,15 @@ def matrix(folder: Path, name: str) -> Path:
     return answered(["characterize", "--suite", str(where)], folder / PAGE)
 
 
+def tuning(folder: Path, name: str) -> Path:
+    """Write the page of a tuning: knobs, levels, files and reasons may be of the user's own."""
+    names = _NAMED | dict.fromkeys(("about", "found", "knob", "level", "levels", "experiment", "template"))
+    document = _renamed(json.loads((GOLDEN / "tuning.json").read_text()), names, name)
+    page = folder / PAGE
+    assert show_tuning(folder, Tuning.model_validate(document), page, as_json=False) in (0, 1)
+    return page
+
+
 KINDS = {
     "compared runs": runs_compared,
     "compared suites": suites_compared,
@@ -163,6 +174,7 @@ KINDS = {
     "scaling": scaling,
     "colocation": colocation,
     "matrix": matrix,
+    "tuning": tuning,
 }
 """How a page of each kind is written into a folder, from a name."""
 PRINTS = frozenset(KINDS) - {"colocation"}
