@@ -29,12 +29,12 @@ COUNT = (
 """A program's beginning that numbers its trials: noise of this seed never looks correlated by chance."""
 
 
-def steelyard(folder: Path, *words: str, code: int | None = 0, timeout_s: float = 100.0) -> dict[str, Any]:
+def steelyard(folder: Path, *words: str, code: int | None = 0) -> dict[str, Any]:
     """Run ``steelyard experiment`` with ``--json``; return its document."""
     command = [str(STEELYARD), "experiment", *words]
     at = words.index("--") + 2 if "--" in words else len(command)
     command[at:at] = ["--json", "--out", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert code in (None, done.returncode), done.stderr + done.stdout
     document: dict[str, Any] = json.loads(done.stdout)
     hold(document)
