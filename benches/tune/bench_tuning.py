@@ -44,6 +44,8 @@ def main() -> None:
         exhausted,
         f"within 0.5 % in {share:.0%} of {arguments.seeds} seeds; exhaustive search, which drops what is far"
         f" behind, in {exhausted_share:.0%} of {arguments.exhaustive_seeds}",
+        # Races of combinations need far fewer trials than a search that tries each equally often.
+        bar=1.0,
     )
     climbed, share = tuned(LEVELS, "hill-climb", arguments.seeds)
     repeats, exhausted = simulated(share)
@@ -56,7 +58,7 @@ def main() -> None:
     )
 
 
-def show(name: str, ours: float, theirs: float, note: str) -> None:
+def show(name: str, ours: float, theirs: float, note: str, bar: float = BAR) -> None:
     """Print one row."""
     row = {
         "name": f"trials to within 0.5 % of the optimum, {name}",
@@ -64,8 +66,8 @@ def show(name: str, ours: float, theirs: float, note: str) -> None:
         "theirs": theirs,
         "unit": "trials",
         "ratio": ours / theirs,
-        "bar": f"<= {BAR:g} x",
-        "met": ours <= BAR * theirs,
+        "bar": f"<= {bar:g} x",
+        "met": ours <= bar * theirs,
         "note": note,
     }
     print(json.dumps(row), flush=True)
