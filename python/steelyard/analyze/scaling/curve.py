@@ -157,9 +157,10 @@ def _counts(trials: Sequence[Observation], cpus: int, missing: Mapping[str, str]
     names = {name for row in rows for name in row}
     whole = [row for row in rows if row.keys() >= names]
     for name in (INSTRUCTIONS, CYCLES, OPERATIONS, ELAPSED, CPU_TIME):
-        sums[name] = sum(row[name] for row in whole) if whole and name in names else None
-        if sums[name] is not None and not 0 <= sums[name] < math.inf:
-            sums[name], missing = None, {**missing, name: f"{sums[name]:g} is no count"}
+        total = sum(row[name] for row in whole) if whole and name in names else None
+        if total is not None and not 0 <= total < math.inf:
+            total, missing = None, {**missing, name: f"{total:g} is no count"}
+        sums[name] = total
     if not whole and names:
         missing = {**dict.fromkeys(names, "no trial has all of its counts"), **missing}
     reasons = dict(missing)

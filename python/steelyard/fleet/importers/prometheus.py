@@ -153,14 +153,14 @@ def _ask(source: Source, begin: int, end: int, step_s: int) -> list[dict[str, An
     for column, query in source.queries.items():
         for series in _query_range(source.url, query.replace("${step}", f"{step_s}s"), begin, end, step_s):
             try:
-                labels, values = _of_series(series, begin, end)
+                labels, points = _of_series(series, begin, end)
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
                 raise RecordError(
                     f"{source.url} does not answer as Prometheus does: {series!r:.80}",
                     hint=f"it was {query}",
                 ) from error
             times = by_labels.setdefault(labels, {})
-            for time, value in values:
+            for time, value in points:
                 times.setdefault(time, {})[column] = value
     rows = []
     for labels, times in by_labels.items():

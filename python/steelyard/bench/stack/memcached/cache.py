@@ -249,7 +249,7 @@ class CacheBench(Benchmark):
 
     def _far_threads(self) -> int:
         """Return the threads of a client on another host."""
-        most = profile(self.settings.text("profile"))["threads_per_client"]
+        most: int = profile(self.settings.text("profile"))["threads_per_client"]
         return max(1, min(most, len(self.session.placement.server) // self.settings.count("clients")))
 
     def _content(self) -> list[str]:
