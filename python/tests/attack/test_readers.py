@@ -86,6 +86,7 @@ FOUND = (
     ("undo journal", "steelyard/undo/x.json", '"steelyard.tune.changes"', '""'),
     ("undo journal", "steelyard/undo/x.json", '"steelyard.tune.changes"', '"../../x"'),
     ("undo journal", "steelyard/undo/x.json", '"pid": 1', '"pid": 1e400'),
+    ("fleet numa", "store/steelyard-store.json", "{", "[" * 200_000),
     ("import google-2019", "instance_usage-0.json", '"sample_rate"', '\n"sample_rate"'),
     ("import alibaba-2018", "machine_usage.csv", "m_2556,386650", "\udcff\udcfe,386650"),
     ("import csv", "table.csv", "1767268800500", "9" * 18),

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from steelyard._base import RecordError
 from steelyard.fleet.cpi import suspects as cpi_suspects
 from steelyard.fleet.cpi.incidents import Incident
 from steelyard.fleet.cpi.rule import PAPER, Rule
@@ -80,11 +81,25 @@ class Point:
 
 
 def read_truth(store: Store) -> list[Guilt] | None:
-    """Return the antagonists of a simulated store's days; None for a store that was not simulated."""
+    """Return the antagonists of a simulated store's days; None for a store that was not simulated.
+
+    Raises RecordError for a file that the simulator did not write.
+    """
     if not store.place.exists(NAME):
         return None
-    document = json.loads(store.place.read(NAME))
-    return guilts(document.get("antagonists", []), store.first, store.last)
+    try:
+        document = json.loads(store.place.read(NAME))
+        return guilts(document.get("antagonists", []), store.first, store.last)
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        OSError,
+        RecursionError,
+    ) as error:
+        raise RecordError(f"{store.place.url}/{NAME} cannot be read: {error}") from error
 
 
 def guilts(

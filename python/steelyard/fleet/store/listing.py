@@ -269,7 +269,10 @@ def _extremes(metadata: Any, columns: Mapping[str, str]) -> dict[str, tuple[floa
 
 
 def _inputs(words: dict[bytes, bytes]) -> tuple[str, ...]:
-    names = json.loads(words.get(INPUTS_KEY, b"[]"))
+    try:
+        names = json.loads(words.get(INPUTS_KEY, b"[]"))
+    except RecursionError as error:
+        raise ValueError("steelyard.inputs nests too deeply") from error
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("steelyard.inputs is no list of names")
     return tuple(names)

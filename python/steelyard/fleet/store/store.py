@@ -51,7 +51,7 @@ def check_marker(place: Place) -> None:
     try:
         document = json.loads(place.read(MARKER))
         kind, version = document["kind"], str(document["schema_version"])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise RecordError(f"{place.url}/{MARKER} cannot be read: {error}") from error
     if kind != KIND or version.partition(".")[0] not in map(str, range(1, MAJOR + 1)):
         raise RecordError(
