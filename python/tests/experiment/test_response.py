@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiment.test_curves import answers, experiment
-from tests.experiment.test_experiment import COUNT, steelyard
+from tests.experiment.test_experiment import COUNT, record, steelyard
 
 
 def curve(path: Path, levels: list[str], rates: list[float], *, noise: float = 0.005) -> str:
@@ -92,3 +92,33 @@ def test_a_sweep_goes_on_until_its_knee_can_be_asked_for(tmp_path: Path) -> None
     # Three levels have none: they end when they are known.
     few = steelyard(tmp_path / "few", *words, "--sweep", "n=1,2,3", "--", *command)
     assert {answer["blocks"] for answer in few["answers"]} == {4}
+
+
+def test_a_command_that_prints_its_p99_has_it_over_the_levels(tmp_path: Path) -> None:
+    program = (
+        f"{COUNT};n=float(sys.argv[2]);u=random.Random(k).uniform;"
+        "print('rate', 100*n*u(.99,1.01));print('p99', 5*n*u(.99,1.01));print('rss', 7)"
+    )
+    words = ["--metric", r"rate=rate (\S+)", "--reading", r"latency_p99=p99 (\S+)", "--seed", "1"]
+    words += ["--reading", r"rss=rss (\S+)", "--blocks", "4", "--least-effect", "5%", "--sweep", "n=1,2,3"]
+    command = [sys.executable, "-c", program, str(tmp_path / "count"), "{n}"]
+    document = steelyard(tmp_path / "runs", *words, "--", *command)
+    levels = document["response"]["levels"]
+    tails = [level["tails"] for level in levels]
+    assert [list(each) for each in tails] == [["latency_p99"]] * 3
+    assert [each["latency_p99"] for each in tails] == [pytest.approx(5 * n, rel=0.02) for n in (1, 2, 3)]
+    assert all(trial["readings"]["rss"] == 7 for trial in record(document)["trials"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--reading", "p99"], "--reading p99: write it as NAME=REGEX"),
+        (["--reading", "p99=x"], "has 0 groups, one is needed"),
+        (["--reading", "cpu_s=(1)"], "--reading cpu_s: it is there already"),
+    ],
+)
+def test_readings_that_do_not_fit_are_refused(words: list[str], message: str) -> None:
+    done = experiment("--a", "true", "--b", "false", *words)
+    assert done.returncode == 2
+    assert message in done.stderr

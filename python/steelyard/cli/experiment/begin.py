@@ -57,6 +57,8 @@ class Request:
     chosen: dict[str, str] = field(default_factory=dict)
     hooks: Sequence[str] = ()
     timeout: str = "10min"
+    readings: Sequence[str] = ()
+    """Other numbers to take from a command's output."""
     pilot: int | None = None
     """Blocks in which the first arm is only tried beside itself, for its noise."""
     hosts: str | None = None
@@ -146,6 +148,7 @@ def record_of(
         arms=arms,
         metric=_metric(request, benchmark),
         plan=plan.model_copy(update={"pairs": list(pairs)}),
+        readings=_readings(request, benchmark),
         hosts=hosts_of(request.hosts, request.ssh, arms, request.blocks, is_live=bool(request.sources)),
         ssh=request.ssh,
         remote_command=request.remote_command,
@@ -256,6 +259,25 @@ def _guards_elsewhere(request: Request, metrics: Sequence[str], where: str) -> l
             )
         if not guard.better:
             raise _no_direction(guard.name)
+    return found
+
+
+def _readings(request: Request, benchmark: str | None) -> list[ExperimentMetric]:
+    """Return the numbers that are kept beside the metric, without being compared."""
+    if request.readings and (benchmark is not None or request.sources or request.hosts):
+        raise UsageError("--reading takes numbers from the output of a command that runs here")
+    found = []
+    for text in request.readings:
+        name, equals, pattern = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--reading {text}: write it as NAME=REGEX, with a group for the number")
+        pattern = check_pattern(pattern, "--reading")
+        found.append(ExperimentMetric(name=name, unit="", better="higher", pattern=pattern))
+    taken = [_metric(request, benchmark).name, *(_guard(text).name for text in request.guards), ELAPSED, CPU]
+    names = [*taken, *(each.name for each in found)]
+    for each in found:
+        if names.count(each.name) > 1:
+            raise UsageError(f"--reading {each.name}: it is there already")
     return found
 
 

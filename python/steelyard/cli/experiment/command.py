@@ -72,6 +72,12 @@ def experiment(
             help="Another metric that must not get worse than this share; +5% where more of it is worse.",
         ),
     ] = None,
+    reading: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=REGEX", help="Another number of the output to keep; p99_... is drawn over a sweep."
+        ),
+    ] = None,
     ops: Annotated[
         list[str] | None,
         typer.Option(
@@ -150,6 +156,7 @@ def experiment(
         resume=resume,
         plan=plan,
         pilot=pilot,
+        readings=reading or (),
         source=source,
         out=out,
     )

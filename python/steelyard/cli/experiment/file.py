@@ -165,6 +165,7 @@ _READERS: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
     "tier": ("tier", _text),
     "timeout": ("timeout", _text),
     "hooks": ("hooks", _texts),
+    "readings": ("readings", _texts),
     "hosts": ("hosts", lambda where, value: ",".join(_texts(where, value))),
     "ssh": ("ssh", _text),
     "remote_command": ("remote_command", _text),

@@ -166,7 +166,9 @@ def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> W
     guards = tuple(experiment.plan.guards)
     if experiment.benchmark is None:
         timeout_s = experiment.plan.timeout_s
-        return Commands(experiment.metric, folder, timeout_s, SystemClock(), interrupts, guards=guards)
+        readings = tuple(experiment.readings)
+        clock = SystemClock()
+        return Commands(experiment.metric, folder, timeout_s, clock, interrupts, readings, guards=guards)
     return BenchmarkRuns(
         benchmark=experiment.benchmark,
         tier=experiment.tier or "quick",
