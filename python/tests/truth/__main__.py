@@ -69,13 +69,18 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, help=f"page to write: {DOCUMENT.relative_to(ROOT)}, none with --only"
     )
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="with --only: try whole statistics of that name, and keep the page's other sections",
+    )
     chosen = parser.parse_args()
     begin = time.perf_counter()
     work = [
         (group, one)
         for group in statistics()
         for one in group.situations
-        if chosen.only.lower() in f"{group.name}: {one.name}".lower()
+        if chosen.only.lower() in (group.name if chosen.update else f"{group.name}: {one.name}").lower()
     ]
     outcomes: dict[tuple[str, str], list[Outcome]] = {(group.name, one.name): [] for group, one in work}
     seconds = dict.fromkeys(outcomes, 0.0)
@@ -100,13 +105,13 @@ def main() -> int:
                 results[key] = Found.of(outcomes[key], seconds[key])
                 print(_line(group.name, one, results[key]), flush=True)
     took = time.perf_counter() - begin
-    target = chosen.out or (None if chosen.only or chosen.trials_ratio != 1 else DOCUMENT)
-    if target is not None:
-        whole = [
-            group
-            for group in statistics()
-            if any(group is not None and group.name == name for name, _ in results)
-        ]
+    partial = chosen.only and not chosen.update
+    target = chosen.out or (None if partial or chosen.trials_ratio != 1 else DOCUMENT)
+    if target is not None and chosen.update:
+        target.write_text(document(statistics(), results, chosen.seed, earlier=DOCUMENT.read_text()))
+    elif target is not None:
+        tried = {name for name, _ in results}
+        whole = [group for group in statistics() if group.name in tried]
         target.write_text(document(whole, results, chosen.seed))
     missed = sum(is_met(one, results[group.name, one.name]) is False for group, one in work)
     print(f"{len(work)} situations in {took:.0f} s, {missed} missed")

@@ -121,6 +121,24 @@ def test_the_index_shows_the_worst_row_of_each_statistic() -> None:
     assert "| [Made up](#made-up) | 3 | hard | 93% to 99% | 90.0% |" in text
 
 
+def test_a_page_keeps_what_it_says_of_statistics_that_were_not_tried_again() -> None:
+    made = [Statistic(name, (), (Situation("a row", Claim.HOLDS),)) for name in ("First", "Second")]
+
+    def results(*held: int) -> dict[tuple[str, str], Found]:
+        return {
+            (one.name, "a row"): Found.of([Outcome(True)] * count + [Outcome(False)] * (400 - count), 0.0)
+            for one, count in zip(made, held, strict=False)
+        }
+
+    whole = document(made, results(340, 384), 1)
+    assert "Missed: 1." in whole
+    again = document(made, results(380), 1, earlier=document(made, results(340, 384), 1))
+    assert again == document(made, results(380, 384), 1)
+    assert document(made, {}, 1, earlier=whole) == whole
+    with pytest.raises(ValueError, match="Second was not tried"):
+        document(made, results(340), 1, earlier="")
+
+
 QUOTED = re.compile(r"(\d+(?:\.\d+)?) %[^.|]*?\[([^\]]*)\]\([./]*truth\.md#([a-z0-9-]+)\)")
 """A rate followed, within the sentence, by the link of its section, whose text is the situation."""
 
