@@ -135,7 +135,7 @@ def _sync(folder: Path) -> None:
 
 def _can_undo(kind: str, module: str) -> bool:
     if kind not in _kinds:
-        with contextlib.suppress(ImportError, ValueError, TypeError):
+        with contextlib.suppress(ImportError, ValueError, TypeError, RecursionError):
             import_module(module)
     return kind in _kinds
 

@@ -138,6 +138,8 @@ class Colocation(Record):
 
     @model_validator(mode="after")
     def _is_of_what_it_lists(self) -> Self:
+        if len(self.workloads) != 2:
+            raise ValueError("a co-location has two workloads")
         if (other := next((name for name in self.over if name not in self.together), None)) is not None:
             raise ValueError(f"{other[:40]!r} is over, and nothing says how far")
         if any(run.workload >= len(self.workloads) for block in self.blocks for run in block.runs):

@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from steelyard._base import SteelyardError
@@ -76,6 +78,7 @@ FOUND = (
     ("experiment DIR", "experiment.json", '"arm": "', '"arm": "x'),
     ("scale DIR", "experiment.json", '"name": "1"', '"name": "#"'),
     ("report of a co-location", "colocation.json", '"workload": 1', '"workload": 7'),
+    ("report of a co-location", "colocation.json", '"workloads": [', '"workloads": [], "x": ['),
     ("files of operations", "operations/0.jsonl", '"counts": {"a": 10, "b": 96}', '"counts": 5'),
     ("files of operations", "operations/0.jsonl", '"counts": {"a": 10, "b": 96}', '"counts": {"a": {}}'),
     ("files of operations", "operations/0.jsonl", '"time_ns": 96000000000', f'"time_ns": {2**70}'),
@@ -85,6 +88,7 @@ FOUND = (
     ("definitions of events", "mapfile.csv", ",core", ",co\rre"),
     ("undo journal", "steelyard/undo/x.json", '"steelyard.tune.changes"', '""'),
     ("undo journal", "steelyard/undo/x.json", '"steelyard.tune.changes"', '"../../x"'),
+    ("undo journal", "steelyard/undo/x.json", '"steelyard.tune.changes"', f'"{"a." * 3000}"'),
     ("undo journal", "steelyard/undo/x.json", '"pid": 1', '"pid": 1e400'),
     ("fleet numa", "store/steelyard-store.json", "{", "[" * 200_000),
     ("import google-2019", "instance_usage-0.json", '"sample_rate"', '\n"sample_rate"'),
@@ -112,6 +116,19 @@ def test_what_fuzzing_found_is_read_or_refused(
     assert before in content
     (folder / file).write_bytes(content.replace(before, after, 1))
     try_bounded(READERS[name], folder)
+
+
+def test_samples_beyond_64_bits_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "case"
+    folder.mkdir()
+    READERS["fleet top by category"].make(folder)
+    for path in (folder / "store" / "profiles").rglob("*.parquet"):
+        table = pq.read_table(path, partitioning=None)
+        place = table.schema.get_field_index("samples")
+        most = pa.array([2**63 - 1] * len(table), pa.int64())
+        pq.write_table(table.set_column(place, table.schema.field(place), most), path)
+    try_bounded(READERS["fleet top by category"], folder)
+    assert "add up to more than 64 bits hold" in capsys.readouterr().err
 
 
 def fifo(path: Path) -> None:

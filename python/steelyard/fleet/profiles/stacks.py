@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard._base import ResultSaysNoError, UsageError
+from steelyard._base import RecordError, ResultSaysNoError, UsageError
 from steelyard.analyze.profiles.profile import Profile, fold
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
@@ -206,12 +206,19 @@ def gather(
         divisor *= 1000
         unit = f"{prefix}{unit_of(event)}"
     counts = np.maximum(1, np.round(fleet / divisor)).astype(np.int64)
+    try:
+        samples = integers(table["samples"])
+    except ValueError as error:
+        raise RecordError(
+            "the samples of a stack add up to more than 64 bits hold",
+            hint="look at it: steelyard fleet check",
+        ) from error
     profile, index = fold(zip(named.texts, counts.tolist(), strict=True), {"unit": unit, "event": event})
     return Stacks(
         event,
         unit_of(event),
         texts,
-        integers(table["samples"]),
+        samples,
         fleet,
         profile,
         index,
