@@ -81,6 +81,18 @@ def _holds(random: Random, draw: Draw, blocks: int) -> Outcome:
     return Outcome(found.low <= 1 <= found.high, found.ratio - 1, found.high - found.low)
 
 
+def _intervals(random: Random, blocks: int, between: float) -> Outcome:
+    """Trials of 30 intervals that resemble their neighbours, whose means are the values."""
+    level = 1 + between * random.standard_normal((2, blocks))
+    inside = 0.05 * np.array([[noise(random, 30, 0.5) for _ in range(blocks)] for _ in range(2)])
+    first, second = (level[:, :, None] * (1 + inside)).tolist()
+    values = [[float(np.mean(one)) for one in arm] for arm in (first, second)]
+    found = contrast(*values, least_effect=_LEAST, within=(first, second))
+    if found.low is None or found.high is None:
+        return Outcome(None)
+    return Outcome(found.low <= 1 <= found.high, found.ratio - 1, found.high - found.low)
+
+
 def _peeked(random: Random, draw: Draw) -> Outcome:
     """Look at every block, and stop when the interval excludes "no effect"."""
     first, second = draw(random, _LOOKS)
@@ -135,12 +147,22 @@ def _one_look(name: str, draw: Draw, blocks: int, *, quick: int = 0, **more: obj
     )
 
 
-def _every_look(name: str, draw: Draw, **more: object) -> Situation:
+def _two_levels(name: str, between: float, blocks: int, *, quick: int = 0) -> Situation:
+    return Situation(
+        f"means of 30 intervals correlated by 0.5, noise {name}, {blocks} blocks",
+        Claim.HOLDS,
+        partial(_intervals, between=between, blocks=blocks),
+        trials=1000,
+        quick=quick,
+    )
+
+
+def _every_look(name: str, draw: Draw, *, trials: int = 200, **more: object) -> Situation:
     return Situation(
         f"no effect, seen at each of {_LOOKS} blocks: {name}",
         Claim.FALSE,
         partial(_peeked, draw=draw),
-        trials=400,
+        trials=trials,
         **more,  # type: ignore[arg-type]
     )
 
@@ -176,7 +198,11 @@ STATISTICS = (
                 is_limit=True,
                 note="what has not been seen yet is in no interval",
             ),
-            _every_look("normal, sd 2 %", _normal),
+            _two_levels("within trials alone", 0.0, 12, quick=100),
+            _two_levels("within and between trials", 0.015, 12),
+            _two_levels("within and between trials", 0.015, 40),
+            _two_levels("between trials mostly", 0.05, 20),
+            _every_look("normal, sd 2 %", _normal, trials=400, quick=30),
             _every_look("lognormal, sd 30 %", _lognormal),
             _every_look("bursts in either arm", _bursts),
             _every_look("drift by a fifth and a cycle of 24", _drifting),
@@ -184,7 +210,9 @@ STATISTICS = (
                 "ratio correlated by 0.5",
                 _correlated,
                 is_limit=True,
-                note="stopped after a few blocks, which cannot show the correlation",
+                before="22.2 %",
+                quick=30,
+                note="few blocks cannot show the correlation, and are allowed only half an error for it",
             ),
             Situation(
                 "1 % at 2 % noise in the promised blocks, one look",
@@ -199,6 +227,7 @@ STATISTICS = (
                 Claim.FOUND,
                 partial(_found, at_every_look=True),
                 trials=1000,
+                quick=100,
                 bar=0.8,
             ),
             Situation(
