@@ -212,8 +212,14 @@ class Pool:
             tally.stream = output
             tally.stream_bytes = output.seek(0, os.SEEK_END)
             tally.frames = _frames(done.said)
+            expected = self.plan.kinds[done.task.kind].frames
             if not tally.frames:
                 self.crew.failure = f"{done.task.label}: ffmpeg encoded no frame"
+            elif tally.frames < expected:
+                self.crew.failure = (
+                    f"{done.task.label}: ffmpeg encoded {tally.frames} of {expected} frames: the clip has fewer"
+                    " than it announces"
+                )
 
     def compare(self) -> None:
         """Measure PSNR and SSIM of a stream of every kind, all over the same frames of their clips.
