@@ -78,7 +78,7 @@ STATISTICS = (
                 Claim.FOUND,
                 _near,
                 trials=100,
-                quick=3,
+                quick=1,
                 bar=0.95,
             ),
             Situation(
@@ -109,7 +109,7 @@ STATISTICS = (
                 Claim.FALSE,
                 _told_apart,
                 trials=400,
-                quick=20,
+                quick=6,
             ),
             Situation("gain of a confirmed soft SKU", Claim.HOLDS, _gain, trials=100),
         ),
