@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 STATE = {"rate": 1000.0, "p99": 10.0, "count": 0.0, "speed": 1000.0, "time": time.time()}
 LOCK = threading.Lock()
-LOG = Path(sys.argv[2])
+LOG = Path(sys.argv[2] if len(sys.argv) > 2 else "/dev/null")
 
 
 def advance() -> list[float]:

@@ -92,7 +92,8 @@ def recorded(name: str, *arms: ExperimentArm, **more: object) -> Experiment:
 def test_alike_are_the_same_settings_but_for_those_that_differ() -> None:
     def tao(*levels: str, **fixed: str) -> Experiment:
         arms = [
-            ExperimentArm(name=level, settings={**fixed, "memory": level}, command=[]) for level in levels
+            ExperimentArm(name=f"{at}: {level}", settings={**fixed, "memory": level}, command=[])
+            for at, level in enumerate(levels)
         ]
         return recorded("tao", *arms)
 

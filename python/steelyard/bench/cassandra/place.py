@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.bench.parameters import Setting
-from steelyard.bench.stack.devices import device_of
-from steelyard.bench.stack.disks import OtherDisk, other_disks
+from steelyard.bench.stack.disks import OtherDisk, device_of, other_disks
 
 if TYPE_CHECKING:
     from steelyard.records import Check

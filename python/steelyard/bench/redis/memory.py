@@ -6,6 +6,7 @@ A closed loop stores as much as the server takes in, so that memory follows from
 begins with empty servers.
 """
 
+import math
 from collections.abc import Mapping
 
 from steelyard.bench.parameters import Setting
@@ -41,4 +42,5 @@ def needed_bytes(settings: Mapping[str, Setting], step_s: float) -> int:
 def longest_step_s(settings: Mapping[str, Setting], memory_bytes: int) -> float:
     """Return how long a step may be, its warm-up included, on a machine with ``memory_bytes``."""
     spare = MEMORY_RATIO * memory_bytes - int(settings["instances"]) * EMPTY_BYTES
-    return max(0.0, spare / _bytes_per_s(settings))
+    growth = _bytes_per_s(settings)
+    return max(0.0, spare / growth) if growth else math.inf

@@ -5,22 +5,13 @@ In: a run's directory, folders of its servers, a phase. Out: metrics; unknown on
 A device is shared with everything else on it: what others read and wrote counts too.
 """
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from steelyard._base import SteelyardError
 from steelyard.bench.load.metrics import value
+from steelyard.bench.stack.disks import device_of
 from steelyard.records import Metric
-
-
-def device_of(folder: Path, sys: Path = Path("/sys")) -> str | None:
-    """Return the kernel's name of the block device below ``folder``, None where a file system has none."""
-    try:
-        number = os.stat(folder).st_dev
-        return (sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True).name
-    except OSError:
-        return None
 
 
 def disk_metrics(run: Path, span: tuple[int, int], folders: Iterable[Path]) -> dict[str, Metric]:

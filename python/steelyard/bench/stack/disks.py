@@ -1,7 +1,7 @@
 """Other local disks of this machine that a run may write to: for a log that is best on a device of its own.
 
-In: a folder, the mounts and devices that the kernel lists. Out: folders on other disks, the one with the most
-room first.
+In: a folder, the mounts and devices that the kernel lists. Out: its disk; folders on other disks, the one
+with the most room first.
 
 Two file systems count as on one disk where they share a physical device, below partitions, RAID and logical
 volumes too. Disks on a network, in memory or in a file are none here.
@@ -30,6 +30,15 @@ class OtherDisk:
     device: str
     """The kernel's name of the device that is mounted there."""
     free_bytes: int
+
+
+def device_of(folder: Path, sys: Path = Path("/sys")) -> str | None:
+    """Return the kernel's name of the block device below ``folder``, None where a file system has none."""
+    try:
+        number = os.stat(folder).st_dev
+        return (sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True).name
+    except OSError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

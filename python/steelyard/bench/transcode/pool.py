@@ -217,8 +217,8 @@ class Pool:
                 self.crew.failure = f"{done.task.label}: ffmpeg encoded no frame"
             elif tally.frames < expected:
                 self.crew.failure = (
-                    f"{done.task.label}: ffmpeg encoded {tally.frames} of {expected} frames: the clip has fewer"
-                    " than it announces"
+                    f"{done.task.label}: ffmpeg encoded {tally.frames} of {expected} frames: the clip has"
+                    " fewer than it announces"
                 )
 
     def compare(self) -> None:

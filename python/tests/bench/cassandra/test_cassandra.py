@@ -22,7 +22,7 @@ from steelyard.bench.placement import Placement
 from steelyard.bench.stack.cassandra import node
 from steelyard.bench.stack.cassandra.garbage import gc_metrics, pauses_of, read_pauses
 from steelyard.bench.stack.cassandra.profile import load_profile, value_of
-from steelyard.bench.stack.devices import device_of
+from steelyard.bench.stack.disks import device_of
 from steelyard.bench.stack.recipe import payload_dir, payload_source
 from steelyard.records import Check, Level, LoadResult, Machine, RunStatus, read, write
 from steelyard.report.bench import cassandra as report
