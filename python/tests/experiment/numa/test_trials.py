@@ -60,7 +60,8 @@ def trial(folder: Path, one: ExperimentArm, **more: object) -> Measured:
 
 
 def test_threads_and_pages_of_a_command_are_read_back(tmp_path: Path) -> None:
-    measured = trial(tmp_path, arm(1, sys.executable, "-c", WORK))
+    # It stays, so that a busy machine looks at it once all of its pages are there.
+    measured = trial(tmp_path, arm(1, sys.executable, "-c", f"{WORK}\ntime.sleep(2)"))
     assert measured.reason is None
     assert measured.value is not None
     assert measured.read_back is not None
