@@ -7,7 +7,8 @@ Formulas. Rates over the same phase are divided: operations a second by CPUs in 
 by watts (joules a second), and bytes a second by operations a second. CPUs in use are those of all processes
 of the machine, time that the hypervisor took left out; the program's are those of the threads that were
 looked at. Power is that of the processor packages (RAPL), without memory and without the rest of the machine.
-Loopback's bytes are left out where there is another interface that moved any.
+Network is what all other interfaces moved, or loopback where that moved more: a stray packet of an idle card is
+no traffic of operations between processes.
 
 Not here: what is good (``decide``).
 """
@@ -94,7 +95,7 @@ def _network(conditions: "Conditions") -> Quantity:
         return Quantity(None, "bytes/s", conditions.missing.get("network", "not recorded"))
     outside = total(each.interface for each in conditions.network if each.interface != "lo")
     # What is sent on loopback is received there: it counts once.
-    return Quantity(outside or total(["lo"]) / 2, "bytes/s")
+    return Quantity(max(outside, total(["lo"]) / 2), "bytes/s")
 
 
 def _disks(conditions: "Conditions") -> Quantity:
