@@ -7,8 +7,8 @@ Formulas. Rates over the same phase are divided: operations a second by CPUs in 
 by watts (joules a second), and bytes a second by operations a second. CPUs in use are those of all processes
 of the machine, time that the hypervisor took left out; the program's are those of the threads that were
 looked at. Power is that of the processor packages (RAPL), without memory and without the rest of the machine.
-Network is what all other interfaces moved, or loopback where that moved more: a stray packet of an idle card is
-no traffic of operations between processes.
+Network is what all other interfaces moved, or loopback where that moved more: a stray packet of an idle card
+is no traffic of operations between processes.
 
 Not here: what is good (``decide``).
 """
