@@ -1,7 +1,7 @@
 """A running service as the workload: a trial applies a variant to it and looks at it for a while.
 
-In: an arm's command, which changes the service (its configuration, its environment, the machine), and
-sources of operations as `steelyard characterize --ops` reads them. Out: the value of the metric over the
+In: an arm's command, which changes the service (its configuration, its environment, the machine), none
+where something else does, and sources of operations as `steelyard characterize --ops` reads them. Out: the value of the metric over the
 intervals from where it has settled, and of the other sources over the same time.
 
 Nothing here starts or ends the service. The first arm's command stands in the undo journal while another
@@ -46,6 +46,8 @@ _VARIANT = "variant of a service"
 _READY_S = 10.0
 _STOP_S = 8.0
 _TICK_S = 0.1
+_READINGS_OF_A_LOOK = 5
+"""A bound is compared with the mean of this many readings: single ones of a busy service stray."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,25 @@ class LiveTrials:
     directory: Path
     clock: Clock
     interrupts: Interrupts
+    bound: Callable[[Mapping[str, float]], str | None] | None = None
+    """Says what is wrong with the last readings of the sources, by name; that ends the trial and its arm."""
 
     def measure(self, arm: ExperimentArm, block: int) -> Measured:
         """Apply the variant of an arm and look at the service."""
         live = self.experiment.live
         assert live is not None
-        reason = self._apply(arm, block)
+        reason = self._apply(arm, block) if arm.command else None
         if reason is not None:
             return Measured(None, reason)
         folder = self.directory / FOLDER / f"{block:04}-{arm.name.replace('/', '_')}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         specs = [parse(source) for source in live.sources]
-        begin_ns, end_ns = self._look(specs, folder, live.window_s)
+        begin_ns, end_ns, breach = self._look(specs, folder, live.window_s)
         if self.interrupts.received is not None:
             return Measured(None, f"stopped by {self.interrupts.received}")
+        if breach is not None:
+            return Measured(None, breach, ends_arm=True)
         return self._measured(_series(specs, folder), begin_ns, end_ns)
 
     def _apply(self, arm: ExperimentArm, block: int) -> str | None:
@@ -86,8 +92,10 @@ class LiveTrials:
         took = commands.run(arm, arm.command, log)
         return took if isinstance(took, str) else None
 
-    def _look(self, specs: Sequence[Spec], folder: Path, window_s: float) -> tuple[int, int]:
-        """Read all sources for a while; return when that began and ended."""
+    def _look(
+        self, specs: Sequence[Spec], folder: Path, window_s: float
+    ) -> tuple[int, int, str | None]:
+        """Read all sources for a while; return when that began and ended, and which bound ended it early."""
         interval_s = max(LEAST_INTERVAL_S, window_s / INTERVALS)
         clocks = Clocks.now()
         readers: dict[int, Process] = {}
@@ -104,7 +112,7 @@ class LiveTrials:
                 ),
             )
             begin_ns = self.clock.monotonic_ns()
-            self._wait(window_s, lambda: False)
+            breach = self._watch(specs, folder, window_s, interval_s)
             end_ns = self.clock.monotonic_ns()
         finally:
             for reader in readers.values():
@@ -117,7 +125,26 @@ class LiveTrials:
             elif not path.is_file():
                 said = (readers[index].last_line() or "").removeprefix(f"{COMM}: ")
                 afterwards.write_missing(spec, path, said or "its reader ended")
-        return begin_ns, end_ns
+        return begin_ns, end_ns, breach
+
+    def _watch(
+        self, specs: Sequence[Spec], folder: Path, window_s: float, interval_s: float
+    ) -> str | None:
+        """Wait for the end of the window; return early with what is wrong where a bound is breached."""
+        live = [index for index, spec in enumerate(specs) if KINDS[spec.kind].live]
+        if self.bound is None or not live:
+            self._wait(window_s, lambda: False)
+            return None
+        until_ns = self.clock.monotonic_ns() + round(window_s * 1e9)
+        while (left_s := (until_ns - self.clock.monotonic_ns()) / 1e9) > 0:
+            self._wait(min(interval_s, left_s), lambda: False)
+            if self.interrupts.received is not None:
+                return None
+            means = _latest(_series(specs, folder, live))
+            breach = self.bound(means)
+            if breach is not None:
+                return breach
+        return None
 
     def _wait(self, seconds: float, is_over: Callable[[], bool]) -> None:
         until_ns = self.clock.monotonic_ns() + round(seconds * 1e9)
@@ -156,8 +183,10 @@ class LiveTrials:
                 missing[name] = mean.missing or "not known"
             else:
                 others[name] = Other(mean.value, "", directions.get(name, ""))
+        value = own.per_s(since_ns, until_ns).value
         return positive(
-            own.per_s(since_ns, until_ns).value,
+            value,
+            metrics={metric.name: value, **{name: other.value for name, other in others.items()}},
             unit=metric.unit,
             better=metric.better,
             others=others,
@@ -166,13 +195,36 @@ class LiveTrials:
         )
 
 
-def _series(specs: Sequence[Spec], folder: Path) -> dict[str, OperationSeries | str]:
+def _latest(found: Mapping[str, OperationSeries | str]) -> dict[str, float]:
+    """Return the mean of the last readings by source; none of a source that has fewer."""
+    means = {}
+    for name, series in found.items():
+        if isinstance(series, str):
+            continue
+        known = [
+            (since, until)
+            for since, until, rate in zip(series.begin_ns, series.end_ns, series.rates, strict=True)
+            if math.isfinite(rate)
+        ][-_READINGS_OF_A_LOOK:]
+        if len(known) == _READINGS_OF_A_LOOK:
+            mean = series.per_s(int(known[0][0]), int(known[-1][1])).value
+            if mean is not None:
+                means[name] = mean
+    return means
+
+
+def _series(
+    specs: Sequence[Spec], folder: Path, only: Sequence[int] = ()
+) -> dict[str, OperationSeries | str]:
     """Return what was read of each source by its name: operations or a gauge, or why there is nothing."""
     # Not at the top: other trials do without.
     from steelyard.analyze.operations.files import read_sources
 
     found: dict[str, OperationSeries | str] = {}
-    for spec, source in zip(specs, read_sources(folder, None), strict=True):
+    # In the order in which files are read: that of their names.
+    files = sorted(f"{index}.jsonl" for index in (only or range(len(specs))))
+    named = [specs[int(Path(file).stem)] for file in files if only == () or (folder / file).is_file()]
+    for spec, source in zip(named, read_sources(folder, None), strict=True):
         series = source.total or (source.series[0] if len(source.series) == 1 else None)
         if source.missing is not None:
             found[spec.name] = source.missing

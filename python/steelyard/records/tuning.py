@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from steelyard.records.experiment import ExperimentMetric
+from steelyard.records.experiment import ExperimentLive, ExperimentMetric
 from steelyard.records.io import Record
 from steelyard.records.run import Orchestrator, RunStatus
 from steelyard.records.values import Clock, Count, Value
@@ -81,11 +81,16 @@ class Tuning(Record):
     KIND: ClassVar[str] = "tuning"
 
     tuning_id: str = Field(description="Unique name, also of the directory")
-    benchmark: str | None = Field(description="Benchmark of the trials, null where they are commands")
+    benchmark: str | None = Field(description="Benchmark of the trials, null where they are commands or a service")
     tier: str | None = Field(description="Tier of the benchmark, null without one")
     hooks: list[str] = Field(description="Hooks of every run")
     settings: dict[str, str] = Field(description="Parameters of all runs")
-    template: list[str] = Field(description="The command, with places for levels; empty with a benchmark")
+    template: list[str] = Field(
+        description="The command, with places for levels; empty with a benchmark or a service"
+    )
+    live: ExperimentLive | None = Field(
+        default=None, description="The running service that trials look at, null where they start something"
+    )
     metric: ExperimentMetric = Field(description="What is improved")
     root: str = Field(description="Root of the files of the machine")
     knobs: list[TuningKnob] = Field(description="Knobs, in the order in which they are tried")

@@ -32,7 +32,7 @@ from steelyard.machine.compare import other_machine
 from steelyard.records import Machine, RunStatus, read, write
 from steelyard.records.experiment import Experiment
 from steelyard.records.tuning import Tuning, TuningGuard
-from steelyard.tune.guards import Guard, Source
+from steelyard.tune.guards import Guard, Source, breach_of_metrics
 from steelyard.tune.knobs import Knob
 from steelyard.tune.trials import KnobTrials
 from steelyard.tune.tuning import StoppedError, Tuner
@@ -118,6 +118,10 @@ class Session:
 
     def _workload(self, experiment: Experiment, folder: Path) -> Workload:
         plan = self.tuning.plan
+        if experiment.live is not None:
+            return live_trials(
+                experiment, folder, guards_of(self.tuning.guards), self.clock, self.interrupts
+            )
         if experiment.benchmark is None:
             return Commands(experiment.metric, folder, plan.timeout_s, self.clock, self.interrupts)
         return BenchmarkRuns(
@@ -130,6 +134,19 @@ class Session:
             interrupts=self.interrupts,
             hooks=tuple(experiment.hooks),
         )
+
+
+def live_trials(
+    experiment: Experiment, folder: Path, guards: Sequence[Guard], clock: Clock, interrupts: Interrupts
+) -> Workload:
+    """Return trials that look at the running service of an experiment, and end where it breaches a bound."""
+    # Not at the top: other trials do without.
+    from steelyard.experiment.live import LiveTrials
+
+    def bound(means: Mapping[str, float]) -> str | None:
+        return breach_of_metrics([guard for guard in guards if guard.words[0] in means], means)
+
+    return LiveTrials(experiment, folder, clock, interrupts, bound=bound)
 
 
 @contextmanager

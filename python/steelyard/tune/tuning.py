@@ -270,6 +270,7 @@ class Tuner:
                 benchmark=record.benchmark,
                 tier=record.tier,
                 hooks=record.hooks,
+                live=record.live,
                 factor=what,
                 arms=arms,
                 metric=record.metric,

@@ -52,6 +52,15 @@ Root = Annotated[Path, typer.Option(metavar="DIR", help="Root of /proc, /sys and
 UserFile = Annotated[
     Path | None, typer.Option("--knobs", metavar="FILE.toml", help="Knobs and guardrails of your own.")
 ]
+Ops = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SOURCE", help="Look at a running service, as `characterize --ops`; repeatable."
+    ),
+]
+Window = Annotated[
+    str | None, typer.Option(metavar="TIME", help="How long a trial looks at the service (60s).")
+]
 Settle = Annotated[str, typer.Option(metavar="TIME", help="Time before a trial, after changes.")]
 SoftSku = Annotated[Path, typer.Argument(metavar="SOFTSKU.toml", help="What a tuning wrote.")]
 
@@ -60,6 +69,7 @@ SoftSku = Annotated[Path, typer.Argument(metavar="SOFTSKU.toml", help="What a tu
     epilog=examples(
         "steelyard tune run --benchmark tao --budget 10min",
         "steelyard tune run --knob thp_enabled --knob level=6,1,9 -- gzip -{level} -k -f file",
+        "steelyard tune run --ops prometheus:http://127.0.0.1:9113/metrics#nginx_http_requests_total",
         "steelyard tune run --benchmark tao --advice",
     ),
     context_settings={"allow_interspersed_args": False},
@@ -67,9 +77,11 @@ SoftSku = Annotated[Path, typer.Argument(metavar="SOFTSKU.toml", help="What a tu
 def run(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- CMD...]", help="Command of a trial, without --benchmark."),
+        typer.Argument(metavar="[-- CMD...]", help="Command of a trial."),
     ] = None,
     benchmark: Annotated[str | None, typer.Option(metavar="NAME", help="Benchmark of a trial.")] = None,
+    ops: Ops = None,
+    window: Window = None,
     knob: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,11 +102,13 @@ def run(
         str | None,
         typer.Option(
             metavar="NAME[=REGEX]",
-            help="What to improve: a metric of the benchmark, elapsed_s, cpu_s, or a number in the output.",
+            help="What to improve: a metric of the benchmark, a source's name, elapsed_s, cpu_s, or a number"
+            " in the output.",
         ),
     ] = None,
     lower_is_better: Annotated[
-        bool, typer.Option("--lower-is-better", help="With a REGEX: smaller numbers are better.")
+        bool,
+        typer.Option("--lower-is-better", help="With a REGEX or --ops: smaller numbers are better."),
     ] = False,
     least_effect: LeastEffect = "1%",
     blocks: Annotated[int, typer.Option(help="Most blocks; each tries every arm once.")] = 40,
@@ -124,6 +138,8 @@ def run(
     request = Request(
         command=command or [],
         benchmark=benchmark,
+        sources=ops or [],
+        window=window,
         knobs=knob or [],
         user_file=knobs,
         risk=risk,
@@ -162,13 +178,16 @@ def sweep(
     ],
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- CMD...]", help="Command of a trial, without --benchmark."),
+        typer.Argument(metavar="[-- CMD...]", help="Command of a trial."),
     ] = None,
     benchmark: Annotated[str | None, typer.Option(metavar="NAME", help="Benchmark of a trial.")] = None,
+    ops: Ops = None,
+    window: Window = None,
     knobs: UserFile = None,
     metric: Compared = None,
     lower_is_better: Annotated[
-        bool, typer.Option("--lower-is-better", help="With a REGEX: smaller numbers are better.")
+        bool,
+        typer.Option("--lower-is-better", help="With a REGEX or --ops: smaller numbers are better."),
     ] = False,
     least_effect: LeastEffect = "1%",
     blocks: Annotated[int, typer.Option(help="Most blocks; each tries every level once.")] = 40,
@@ -192,6 +211,8 @@ def sweep(
     request = Request(
         command=command or [],
         benchmark=benchmark,
+        sources=ops or [],
+        window=window,
         knobs=[knob],
         user_file=knobs,
         metric=metric,

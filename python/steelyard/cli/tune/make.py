@@ -23,10 +23,12 @@ from steelyard.bench.parameters import check_names, nearest
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import draw_seed, metric_of, ratio_of, seconds_of
 from steelyard.cli.experiment.make import so_far
+from steelyard.cli.experiment.service import live_metric, live_of, source_names
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
 from steelyard.experiment.engine import MACHINE
 from steelyard.records import Machine, RunStatus, read, write
+from steelyard.records.experiment import ExperimentMetric
 from steelyard.records.tuning import Tuning, TuningGuard, TuningKnob, TuningLack, TuningPlan
 from steelyard.tune import proposals, session
 from steelyard.tune.deploy import write_all
@@ -38,6 +40,7 @@ from steelyard.tune.tuning import NONE, STRATEGIES, UNDECIDED
 
 TIER = "smoke"
 """Many short trials tell more than few long ones."""
+_STARTED = "it is given to a program when it starts, and the service runs already"
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,10 @@ class Request:
     user_file: Path | None = None
     risk: str = "low"
     guards: Sequence[str] = ()
+    sources: Sequence[str] = ()
+    """What is read of a running service, which trials look at."""
+    window: str | None = None
+    """How long a trial looks at it."""
     strategy: str = "one-at-a-time"
     metric: str | None = None
     lower_is_better: bool = False
@@ -69,6 +76,11 @@ class Request:
     advice: bool = False
     root: Path = Path("/")
     out: Path = Path("runs")
+
+
+def word_of(tuning: Tuning) -> str:
+    """Return what is tuned in a word: a benchmark, a command, a service."""
+    return tuning.benchmark or ("command" if tuning.live is None else "service")
 
 
 def tune_and_show(request: Request, *, report: Path | None = None, as_json: bool) -> int:
@@ -97,8 +109,9 @@ def _tune(request: Request, report: Path | None, *, as_json: bool) -> int:
     for line in undo.replay():
         print(f"steelyard: {line}", file=sys.stderr)
     if request.resume is not None:
-        if request.command or request.benchmark or request.knobs or request.chosen:
-            raise UsageError("--resume goes on as it began: it takes no benchmark, command or knobs")
+        given = (request.command, request.benchmark, request.sources, request.knobs, request.chosen)
+        if any(given):
+            raise UsageError("--resume goes on as it began: it takes no benchmark, command, --ops or knobs")
         folder = request.resume
         tuning = session.load_to_resume(folder, machines.snapshot(_root_of(request)))
         knobs = _again(tuning, folder)
@@ -110,7 +123,7 @@ def _tune(request: Request, report: Path | None, *, as_json: bool) -> int:
                 "there is no knob to try",
                 hint="steelyard tune list shows which there are, and why others are not",
             )
-        folder = make_run_folder(request.out, f"tune-{tuning.benchmark or 'command'}", SystemClock())
+        folder = make_run_folder(request.out, f"tune-{word_of(tuning)}", SystemClock())
         tuning = tuning.model_copy(update={"tuning_id": folder.name})
         write(machines.snapshot(tuning.root), folder / MACHINE)
         if request.user_file is not None:
@@ -205,7 +218,8 @@ def _begin(request: Request) -> tuple[Tuning, dict[str, Knob]]:
             hooks=list(request.hooks),
             settings=dict(request.chosen),
             template=list(request.command),
-            metric=metric_of(request.metric, name, better="lower" if request.lower_is_better else "higher"),
+            live=live_of(request.sources, request.window, name, request.out),
+            metric=_metric(request),
             root=str(request.root),
             knobs=entries,
             lacking=[TuningLack(name=one.name, reason=one.reason) for one in lacking],
@@ -243,19 +257,37 @@ def _begin(request: Request) -> tuple[Tuning, dict[str, Knob]]:
     )
 
 
+def _metric(request: Request) -> ExperimentMetric:
+    better = "lower" if request.lower_is_better else "higher"
+    if request.sources:
+        return live_metric(request.sources, request.metric, better)
+    return metric_of(request.metric, request.benchmark, better=better)
+
+
 def check_kind_of_workload(request: Request) -> None:
-    """Raise UsageError unless there is one benchmark, or one command without what is for benchmarks."""
+    """Raise UsageError unless there is one benchmark, command or service, with what is for its kind."""
     name = request.benchmark
-    if (name is None) == (not request.command):
+    kinds = [name is not None, bool(request.command), bool(request.sources)]
+    if kinds.count(True) != 1:
         raise UsageError(
-            "a tuning needs a workload: --benchmark NAME, or a command after --",
+            "a tuning needs one workload: --benchmark NAME, --ops SOURCE, or a command after --",
             hint="such as: steelyard tune --benchmark tao",
         )
-    if name is None and (request.chosen or request.hooks or request.guards):
+    if name is None and (request.chosen or request.hooks):
+        raise UsageError("--set and --hook are for a benchmark")
+    if request.command and request.guards:
         raise UsageError(
-            "--set, --hook and --guard are for a benchmark",
+            "--guard is for a benchmark or a service",
             hint="guardrails of files and commands stand in --knobs FILE.toml",
         )
+    if request.sources:
+        names = source_names(request.sources)
+        for guard in (parse_guard(text) for text in request.guards):
+            if guard.name not in names:
+                raise UsageError(
+                    f"--guard {guard.name}: no source has this name{nearest(guard.name, names)}",
+                    hint=f"there is {', '.join(names)}",
+                )
     if name is not None and tiers.resolve(name, request.tier or TIER)[0] is not None:
         raise UsageError(f"--benchmark {name} is a suite", hint="a tuning is for one benchmark")
 
@@ -280,10 +312,27 @@ def knobs_for(
         if name not in knobs:
             knobs[name] = _of_program(name, levels, request)
     chosen = dict(named) if named else {one.name: () for one in [*found, *mine] if one.risk.rank <= risk.rank}
+    if request.sources:
+        # They are given to a program that a trial starts.
+        for name in named:
+            if knobs[name].section == "service":
+                raise UsageError(
+                    f"--knob {name}: {_STARTED}", hint="a [[knob]] of --knobs FILE.toml can restart it"
+                )
+        chosen = {name: levels for name, levels in chosen.items() if knobs[name].section != "service"}
     entries = [entry_of(knobs[name], chosen.get(name, ())) for name in chosen]
     if not named:
         left = (one for name, one in knobs.items() if name not in chosen)
-        entries += [entry_of(one, (), f"its risk is {one.risk}: --risk {one.risk}") for one in left]
+        entries += [
+            entry_of(
+                one,
+                (),
+                _STARTED
+                if request.sources and one.section == "service"
+                else f"its risk is {one.risk}: --risk {one.risk}",
+            )
+            for one in left
+        ]
     return knobs, entries, lacking, guards
 
 
@@ -348,6 +397,7 @@ def _again(tuning: Tuning, folder: Path) -> dict[str, Knob]:
         levels={one.name: tuple(_levels(one, tuning)) for one in tuning.knobs if one.reason is None},
         user_file=user_file if user_file.exists() else None,
         chosen=tuning.settings,
+        sources=() if tuning.live is None else tuning.live.sources,
         root=Path(tuning.root),
     )
     return knobs_for(request, Risk.HIGH)[0]

@@ -43,7 +43,7 @@ def sweep_and_show(request: Request, *, report: Path | None, as_json: bool) -> i
         experiment = experiment.model_copy(update={"experiment_id": folder.name})
         interrupts = Interrupts()
         trials = KnobTrials(
-            inner=_workload(experiment, folder, interrupts),
+            inner=_workload(experiment, folder, guards, interrupts),
             knobs={knob.name: knob},
             guards=guards,
             name=folder.name,
@@ -88,6 +88,8 @@ def _experiment(request: Request, knob: Knob, levels: list[str]) -> Experiment:
         chosen=request.chosen,
         hooks=request.hooks,
         timeout=request.timeout,
+        sources=request.sources,
+        window=request.window,
         out=request.out,
     )
     begin.check_workload(asked, request.benchmark, [request.chosen])
@@ -98,8 +100,12 @@ def _experiment(request: Request, knob: Knob, levels: list[str]) -> Experiment:
     return begin.record_of(asked, request.benchmark, knob.name, arms)
 
 
-def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> Workload:
+def _workload(
+    experiment: Experiment, folder: Path, guards: list[Guard], interrupts: Interrupts
+) -> Workload:
     clock = SystemClock()
+    if experiment.live is not None:
+        return session.live_trials(experiment, folder, guards, clock, interrupts)
     if experiment.benchmark is None:
         counts = CommandCounts.prepare(folder)
         timeout_s = experiment.plan.timeout_s

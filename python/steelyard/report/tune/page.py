@@ -43,7 +43,7 @@ def write_tuning(path: Path, tuning: Tuning) -> Path:
         ),
         heading=heading(tuning),
         subline=fine_print(tuning),
-        eyebrow=tuning.benchmark or "command",
+        eyebrow=tuning.benchmark or ("command" if tuning.live is None else "service"),
         cautions=notes(tuning),
         command=" ".join(tuning.command),
         source="tuning.json",

@@ -50,12 +50,18 @@ def _traits(machine: Machine, levels: Mapping[str, str]) -> list[Feature]:
     return [one for one in features(machine) if one.key in wanted and one.value is not None]
 
 
+def _workload(tuning: Tuning) -> str:
+    if tuning.live is not None:
+        return f"service: {' '.join(tuning.live.sources)}"
+    return tuning.benchmark or " ".join(tuning.template)
+
+
 def softsku_text(tuning: Tuning, machine: Machine) -> str:
     """Return the file of a tuning."""
     lines = [
         f"# Found by: {' '.join(tuning.command)}".replace("\n", " "),
         f"tuning = {_text(tuning.tuning_id)}",
-        f"workload = {_text(tuning.benchmark or ' '.join(tuning.template))}",
+        f"workload = {_text(_workload(tuning))}",
         f"metric = {_text(tuning.metric.name)}",
         f"steelyard_version = {_text(tuning.steelyard_version)}",
         *([f"host = {_text(machine.hostname)}"] if machine.hostname else []),
