@@ -1,6 +1,7 @@
-"""Counts instructions and clocks of commands that are trials.
+"""Counts instructions, clocks and misses of the last cache of commands that are trials.
 
-In: the machine. Out: the command line that counts beside a command, and what it counted.
+In: the machine. Out: the command line that counts beside a command, what it counted, and the metrics of a
+sweep's curve (`METRICS`).
 
 Where the machine offers no counters of the processor, commands run as they are, and trials have the reason.
 
@@ -11,12 +12,18 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from steelyard._base import SteelyardError
 
+if TYPE_CHECKING:
+    from steelyard.records import Machine
+
 INSTRUCTIONS, CYCLES = "instructions", "cycles"
-_METRIC = "ipc"
+_LAW = "ipc"
 """The metric that needs these two events, and no others."""
+METRICS = ("cpi", "llc_mpki", "llc_data_mpki", "llc_code_mpki")
+"""Metrics that a sweep is drawn with: clocks per instruction, and misses of the last cache per 1000."""
 _INTERVAL_S = 3600.0
 """Counts are read at the end; the probe always reads then."""
 
@@ -29,20 +36,24 @@ class CommandCounts:
     prefix: tuple[str, ...]
     """What stands before a command; empty where nothing can be counted."""
     missing: Mapping[str, str]
+    machine: "Machine | None" = None
+    """What was counted on: it says what events mean."""
 
     @classmethod
-    def prepare(cls, folder: Path) -> "CommandCounts":
-        """Return what can be counted on this machine."""
+    def prepare(cls, folder: Path, *, has_metrics: bool = False) -> "CommandCounts":
+        """Return what can be counted on this machine; with ``has_metrics`` also what `METRICS` need."""
         # Not at the top: an experiment without counts does without the machine's inventory.
         from steelyard import machine
         from steelyard.analyze.counters.choice import choose
         from steelyard.bench.recorders.event_counts import counting_command
 
+        names = (INSTRUCTIONS, CYCLES, *(METRICS if has_metrics else ()))
         try:
-            choice = choose(machine.snapshot(), "process", [_METRIC])
+            here = machine.snapshot()
+            choice = choose(here, "process", [_LAW, *(METRICS if has_metrics else ())])
             if not choice.plan.events:
-                reason = choice.missing.get(_METRIC, "no event is known")
-                return cls(folder, (), dict.fromkeys((INSTRUCTIONS, CYCLES), reason))
+                reason = choice.missing.get(_LAW, "no event is known")
+                return cls(folder, (), dict.fromkeys(names, reason))
             prefix = counting_command(
                 choice,
                 "process",
@@ -52,8 +63,8 @@ class CommandCounts:
                 recording=folder / "counters",
             )
         except SteelyardError as error:
-            return cls(folder, (), dict.fromkeys((INSTRUCTIONS, CYCLES), error.message))
-        return cls(folder, (*prefix, "--"), {})
+            return cls(folder, (), dict.fromkeys(names, error.message))
+        return cls(folder, (*prefix, "--"), {}, here if has_metrics else None)
 
     def wrapped(self, command: Sequence[str]) -> list[str]:
         """Return the command with what counts it."""
@@ -83,4 +94,14 @@ class CommandCounts:
                 readings[name] = quantity.value
             else:
                 missing[name] = quantity.missing or f"{name} were counted as 0"
+        if self.machine is not None:
+            from steelyard.analyze.counters.use import metrics_of_series
+
+            metrics, _ = metrics_of_series(whole, self.machine, None)
+            for name in METRICS:
+                found = metrics.get(name)
+                if found is not None and found.value is not None:
+                    readings[name] = found.value
+                else:
+                    missing[name] = (found and found.missing) or "the processor's definition has none"
         return readings, missing

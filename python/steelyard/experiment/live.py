@@ -1,8 +1,8 @@
 """A running service as the workload: a trial applies a variant to it and looks at it for a while.
 
 In: an arm's command, which changes the service (its configuration, its environment, the machine), none
-where something else does, and sources of operations as `steelyard characterize --ops` reads them. Out: the value of the metric over the
-intervals from where it has settled, and of the other sources over the same time.
+where something else does, and sources of operations as `steelyard characterize --ops` reads them. Out: the
+value of the metric over the intervals from where it has settled, and of the other sources over the same time.
 
 Nothing here starts or ends the service. The first arm's command stands in the undo journal while another
 variant may be in place: it is run again at the end of the experiment, and by the next start after a kill.
@@ -92,9 +92,7 @@ class LiveTrials:
         took = commands.run(arm, arm.command, log)
         return took if isinstance(took, str) else None
 
-    def _look(
-        self, specs: Sequence[Spec], folder: Path, window_s: float
-    ) -> tuple[int, int, str | None]:
+    def _look(self, specs: Sequence[Spec], folder: Path, window_s: float) -> tuple[int, int, str | None]:
         """Read all sources for a while; return when that began and ended, and which bound ended it early."""
         interval_s = max(LEAST_INTERVAL_S, window_s / INTERVALS)
         clocks = Clocks.now()
@@ -127,9 +125,7 @@ class LiveTrials:
                 afterwards.write_missing(spec, path, said or "its reader ended")
         return begin_ns, end_ns, breach
 
-    def _watch(
-        self, specs: Sequence[Spec], folder: Path, window_s: float, interval_s: float
-    ) -> str | None:
+    def _watch(self, specs: Sequence[Spec], folder: Path, window_s: float, interval_s: float) -> str | None:
         """Wait for the end of the window; return early with what is wrong where a bound is breached."""
         live = [index for index, spec in enumerate(specs) if KINDS[spec.kind].live]
         if self.bound is None or not live:

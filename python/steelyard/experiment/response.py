@@ -1,4 +1,4 @@
-"""The response curve of a sweep: the metric over levels that are numbers, its knee, and p99 beside it.
+"""The response curve of a sweep: the metric over levels that are numbers, its knee, p99 and misses beside it.
 
 In: the record of an experiment. Out: `Response`, or None where the levels are no numbers.
 
@@ -16,6 +16,7 @@ from statistics import geometric_mean
 from steelyard._base import UsageError
 from steelyard.bench.parameters import Kind, Parameter
 from steelyard.experiment.answers import readings_by_arm, values_by_arm, whole_blocks
+from steelyard.experiment.counting import METRICS
 from steelyard.records.experiment import Experiment
 from steelyard.stats.knees import FEWEST_BLOCKS, Knee, knee
 from steelyard.stats.knees import FEWEST_LEVELS as LEVELS_OF_KNEE
@@ -34,8 +35,8 @@ class Level:
     level: float
     mean: float | None
     """Geometric mean of the metric in the trials that have one."""
-    tails: Mapping[str, float | None]
-    """That of each p99; None where no trial has one above 0."""
+    beside: Mapping[str, float | None]
+    """That of each p99, of CPI and of misses of the last cache; None where no trial has one above 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,17 @@ def is_tail(name: str) -> bool:
     return _TAIL.search(name) is not None
 
 
+def is_beside(name: str) -> bool:
+    """Whether a reading is drawn over the levels beside the metric."""
+    return is_tail(name) or name in METRICS
+
+
+def is_sweep(experiment: Experiment) -> bool:
+    """Whether the arms are the points of a curve: at least three different numbers."""
+    read = _levels([arm.name for arm in experiment.arms])
+    return read is not None and len(read[1]) >= FEWEST_LEVELS
+
+
 def response(experiment: Experiment) -> Response | None:
     """Return the curve of an experiment whose arms are at least three different numbers, else None."""
     read = _levels([arm.name for arm in experiment.arms])
@@ -68,8 +80,8 @@ def response(experiment: Experiment) -> Response | None:
     if len(order) < FEWEST_LEVELS:
         return None
     values = values_by_arm(experiment)
-    names = dict.fromkeys(name for trial in experiment.trials for name in trial.readings if is_tail(name))
-    tails = {name: readings_by_arm(experiment, name) for name in names}
+    names = dict.fromkeys(name for trial in experiment.trials for name in trial.readings if is_beside(name))
+    beside = {name: readings_by_arm(experiment, name) for name in names}
     whole = sorted(whole_blocks(values))
     return Response(
         [
@@ -77,7 +89,7 @@ def response(experiment: Experiment) -> Response | None:
                 arm,
                 numbers[arm],
                 _mean(list(values[arm].values())),
-                {name: _mean(list(found[arm].values())) for name, found in tails.items()},
+                {name: _mean(list(found[arm].values())) for name, found in beside.items()},
             )
             for arm in order
         ],

@@ -2,7 +2,7 @@
 
 In: a finished run. Out: readings under the names of a scaling curve (``analyze.scaling.curve``), and why
 others are not known. Counts and CPU time are of servers and load together: on one CPU they share it, on more
-they do not, and a part of them would not compare.
+they do not, and a part of them would not compare. CPI and misses of the last cache are of the servers.
 
 Not here: running (``workload``).
 """
@@ -10,6 +10,7 @@ Not here: running (``workload``).
 from steelyard._base import SteelyardError
 from steelyard.bench import declaration
 from steelyard.bench.launch import Attempt
+from steelyard.experiment.counting import METRICS
 from steelyard.records import Machine, Run, read
 
 
@@ -51,6 +52,13 @@ def readings_of_run(attempt: Attempt) -> tuple[dict[str, float], dict[str, str]]
             missing[name] = lacking[0] or "not known"
         else:
             readings[name] = sum(quantity.value or 0.0 for quantity in quantities)
+    assert conditions.counters is not None
+    for name in METRICS:
+        found = conditions.counters.metrics.get(name)
+        if found is not None and found.value is not None:
+            readings[name] = found.value
+        else:
+            missing[name] = (found and found.missing) or "it was not counted"
     return readings, missing
 
 

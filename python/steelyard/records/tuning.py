@@ -81,7 +81,7 @@ class Tuning(Record):
     KIND: ClassVar[str] = "tuning"
 
     tuning_id: str = Field(description="Unique name, also of the directory")
-    benchmark: str | None = Field(description="Benchmark of the trials, null where they are commands or a service")
+    benchmark: str | None = Field(description="Benchmark of the trials, null for commands or a service")
     tier: str | None = Field(description="Tier of the benchmark, null without one")
     hooks: list[str] = Field(description="Hooks of every run")
     settings: dict[str, str] = Field(description="Parameters of all runs")

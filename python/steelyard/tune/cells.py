@@ -1,4 +1,4 @@
-"""Places that a knob writes: files, bits of a register, one resource of resctrl, a command's state.
+"""Places that a knob writes: files, bits of a register, one resource of resctrl, a command's state, a group.
 
 In: an address, such as ``file:/sys/kernel/mm/transparent_hugepage/enabled``. Out: a cell that is read and
 written as a text. Addresses stand in the undo journal, so that whoever finds it can put the text back without
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from steelyard._base import format_cpu_list, parse_cpu_list
+from steelyard.bench.limits.control_group import remove_group
 
 _TEXT_BYTES = 1 << 16
 _COMMAND_TIMEOUT_S = 60.0
@@ -252,6 +253,36 @@ class EnvironmentCell:
             os.environ.pop(self.name, None)
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMemoryCell:
+    """The memory limit in bytes of a control group that is there for it alone; an empty text: no group."""
+
+    folder: Path
+    file: str
+    """`memory.max`, or `memory.limit_in_bytes` of version 1."""
+    outlives: ClassVar[bool] = True
+
+    @property
+    def address(self) -> str:
+        """Return ``group-memory:``, the file and the folder."""
+        return f"group-memory:{self.file}:{self.folder}"
+
+    def read(self) -> str:
+        """Return the limit; nothing where there is no group."""
+        try:
+            return (self.folder / self.file).read_text().strip()
+        except FileNotFoundError:
+            return ""
+
+    def write(self, text: str) -> None:
+        """Make the group with this limit, or remove it."""
+        if text:
+            self.folder.mkdir(exist_ok=True)
+            (self.folder / self.file).write_text(text)
+        else:
+            remove_group(self.folder)
+
+
 def _bits(rest: str) -> BitsCell:
     path, register, mask = rest.rsplit(":", 2)
     return BitsCell(Path(path), int(register, 16), int(mask, 16))
@@ -260,6 +291,11 @@ def _bits(rest: str) -> BitsCell:
 def _schemata(rest: str) -> SchemataCell:
     path, _, resource = rest.rpartition(":")
     return SchemataCell(Path(path), resource)
+
+
+def _group_memory(rest: str) -> GroupMemoryCell:
+    file, _, folder = rest.partition(":")
+    return GroupMemoryCell(Path(folder), file)
 
 
 def _command(rest: str) -> CommandCell:
@@ -273,6 +309,7 @@ _KINDS: dict[str, Callable[[str], Cell]] = {
     "msr": _bits,
     "schemata": _schemata,
     "command": _command,
+    "group-memory": _group_memory,
 }
 
 

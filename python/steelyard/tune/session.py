@@ -119,9 +119,7 @@ class Session:
     def _workload(self, experiment: Experiment, folder: Path) -> Workload:
         plan = self.tuning.plan
         if experiment.live is not None:
-            return live_trials(
-                experiment, folder, guards_of(self.tuning.guards), self.clock, self.interrupts
-            )
+            return live_trials(experiment, folder, guards_of(self.tuning.guards), self.clock, self.interrupts)
         if experiment.benchmark is None:
             return Commands(experiment.metric, folder, plan.timeout_s, self.clock, self.interrupts)
         return BenchmarkRuns(

@@ -35,7 +35,7 @@ def test_a_curve_that_flattens_has_its_knee_there(tmp_path: Path) -> None:
     assert 690 < low <= at <= high < 730
     assert found["knee"]["before"] > 4 * abs(found["knee"]["after"])
     assert [one["level"] / 2**20 for one in found["levels"]] == [500, 600, 700, 800, 900, 1000]
-    assert found["levels"][0]["tails"]["p99_ns"] == pytest.approx(1e7, rel=0.02)
+    assert found["levels"][0]["beside"]["p99_ns"] == pytest.approx(1e7, rel=0.02)
     shown = experiment("--from", file).stdout
     assert "knee at 7" in shown
     assert "where the curve flattens" in shown
@@ -104,9 +104,9 @@ def test_a_command_that_prints_its_p99_has_it_over_the_levels(tmp_path: Path) ->
     command = [sys.executable, "-c", program, str(tmp_path / "count"), "{n}"]
     document = steelyard(tmp_path / "runs", *words, "--", *command)
     levels = document["response"]["levels"]
-    tails = [level["tails"] for level in levels]
-    assert [list(each) for each in tails] == [["latency_p99"]] * 3
-    assert [each["latency_p99"] for each in tails] == [pytest.approx(5 * n, rel=0.02) for n in (1, 2, 3)]
+    beside = [level["beside"] for level in levels]
+    assert [list(each) for each in beside] == [["latency_p99"]] * 3
+    assert [each["latency_p99"] for each in beside] == [pytest.approx(5 * n, rel=0.02) for n in (1, 2, 3)]
     assert all(trial["readings"]["rss"] == 7 for trial in record(document)["trials"])
 
 

@@ -1,4 +1,4 @@
-"""``steelyard tune`` beside a service that runs anyway: knobs are set, it is looked at, and everything put back."""
+"""``steelyard tune`` beside a service that runs anyway: knobs are set, it is looked at, all is put back."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SHOW = (
 def knobs(folder: Path, made: Service, *levels: str) -> Path:
     """Write a file with a knob that asks the service for another rate; above 1800 its latency doubles."""
     apply = (
-        "import sys;rate=int(sys.argv[2]);url=sys.argv[1]+f'/set?rate={rate}&p99={10 if rate < 1800 else 20}';"
-        + SET.replace("sys.argv[1]", "url")
+        "import sys;rate=int(sys.argv[2]);p99=10 if rate < 1800 else 20;"
+        "url=sys.argv[1]+f'/set?rate={rate}&p99={p99}';" + SET.replace("sys.argv[1]", "url")
     )
     words = {
         "apply": [sys.executable, "-c", apply, made.address, "{}"],

@@ -296,9 +296,9 @@ def test_knobs_that_need_a_reboot_are_never_tried(tmp_path: Path, machine: Path)
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["run"], 2, "a tuning needs a workload"),
+        (["run"], 2, "a tuning needs one workload"),
         (["run", "--benchmark", "nope"], 2, "nope"),
-        (["run", "--benchmark", "tao", "--", "true"], 2, "a tuning needs a workload"),
+        (["run", "--benchmark", "tao", "--", "true"], 2, "a tuning needs one workload"),
         (["run", "--knob", "dirty_ratio=99", "--", "true"], 2, "dirty_ratio=99: allowed is 1..90"),
         (["run", "--knob", "dirty_rato", "--", "true"], 2, "did you mean dirty_ratio"),
         (["run", "--knob", "cache_ways", "--", "true"], 2, "resctrl is mounted with cdp"),
@@ -307,7 +307,7 @@ def test_knobs_that_need_a_reboot_are_never_tried(tmp_path: Path, machine: Path)
         (["run", "--risk", "none", "--", "true"], 2, "it is low, medium or high"),
         (["run", "--strategy", "luck", "--", "true"], 2, "--strategy luck"),
         (["run", "--benchmark", "tao", "--guard", "p99"], 2, "METRIC<=NUMBER"),
-        (["run", "--guard", "p99<=1", "--", "true"], 2, "--guard are for a benchmark"),
+        (["run", "--guard", "p99<=1", "--", "true"], 2, "--guard is for a benchmark or a service"),
         (["run", "--blocks", "2", "--", "true"], 2, "at least 4 are needed"),
         (["run", "--knobs", "absent.toml", "--", "true"], 2, "absent.toml"),
         (["run", "--knobs", "bad.toml", "--", "true"], 2, "bad.toml: knob 1: level 9 is out of range"),

@@ -11,7 +11,7 @@ limits themselves.
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from steelyard._base import EnvironmentLacksError
@@ -46,9 +46,8 @@ def parent_group(first: str, second: str, *, noun: str, root: Path = Path("/")) 
     )
 
 
-def _remove(details: Mapping[str, str]) -> None:
-    """Remove the group, moving whatever still lives in it to the one above."""
-    folder = Path(details["path"])
+def remove_group(folder: Path) -> None:
+    """Remove a group, moving whatever still lives in it to the one above. Raises OSError."""
     until = time.monotonic() + _REMOVE_TIMEOUT_S
     while folder.exists():
         with contextlib.suppress(OSError):
@@ -66,7 +65,7 @@ def _remove(details: Mapping[str, str]) -> None:
             time.sleep(0.02)
 
 
-undo.register(KIND, _remove)
+undo.register(KIND, lambda details: remove_group(Path(details["path"])))
 
 
 class ControlGroup:

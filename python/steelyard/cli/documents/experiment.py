@@ -65,7 +65,9 @@ class LevelEntry(Value):
     arm: str = Field(description="Which arm")
     level: float = Field(description="Its name as a number")
     mean: float | None = Field(description="Geometric mean of the metric, null without a value")
-    tails: dict[str, float | None] = Field(description="Geometric mean of each p99, null without a value")
+    beside: dict[str, float | None] = Field(
+        description="Geometric mean of each p99, of CPI and of misses of the last cache, null without a value"
+    )
 
 
 class KneeEntry(Value):

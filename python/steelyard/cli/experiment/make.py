@@ -25,11 +25,13 @@ from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
 from steelyard.experiment import engine
 from steelyard.experiment.answers import Answer, answers, blocks_of_answer, factor_answers
+from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.design import is_curve
 from steelyard.experiment.numa.design import is_numa
 from steelyard.experiment.power import forecast
-from steelyard.experiment.response import Response, is_tail, response
+from steelyard.experiment.response import Response, is_sweep, is_tail, response
 from steelyard.experiment.workload import BenchmarkRuns, Commands, Workload
+from steelyard.machine.features import has_hardware_counters
 from steelyard.records import RunStatus, write
 from steelyard.records.experiment import Experiment
 
@@ -167,8 +169,16 @@ def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> W
     if experiment.benchmark is None:
         timeout_s = experiment.plan.timeout_s
         readings = tuple(experiment.readings)
-        clock = SystemClock()
-        return Commands(experiment.metric, folder, timeout_s, clock, interrupts, readings, guards=guards)
+        return Commands(
+            experiment.metric,
+            folder,
+            timeout_s,
+            SystemClock(),
+            interrupts,
+            readings,
+            counts_of_sweep(experiment, folder),
+            guards=guards,
+        )
     return BenchmarkRuns(
         benchmark=experiment.benchmark,
         tier=experiment.tier or "quick",
@@ -179,7 +189,18 @@ def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> W
         interrupts=interrupts,
         hooks=tuple(experiment.hooks),
         others=_others(experiment),
+        has_readings=has_counters_of_sweep(experiment),
     )
+
+
+def counts_of_sweep(experiment: Experiment, folder: Path) -> CommandCounts | None:
+    """Return what counts beside commands, None where arms are no curve or the host has no counters."""
+    return CommandCounts.prepare(folder, has_metrics=True) if has_counters_of_sweep(experiment) else None
+
+
+def has_counters_of_sweep(experiment: Experiment) -> bool:
+    """Whether arms are points of a curve, and the host counts what can stand beside it."""
+    return is_sweep(experiment) and has_hardware_counters(machines.snapshot())
 
 
 def _others(experiment: Experiment) -> tuple[str, ...]:

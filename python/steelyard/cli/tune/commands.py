@@ -54,9 +54,7 @@ UserFile = Annotated[
 ]
 Ops = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="SOURCE", help="Look at a running service, as `characterize --ops`; repeatable."
-    ),
+    typer.Option(metavar="SOURCE", help="Look at a running service, as `characterize --ops`; repeatable."),
 ]
 Window = Annotated[
     str | None, typer.Option(metavar="TIME", help="How long a trial looks at the service (60s).")
@@ -86,7 +84,8 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME[=LEVEL,...]",
-            help="Try this knob, a parameter, a {NAME} in CMD, or env:NAME; by default what --risk allows.",
+            help="Try this knob, a parameter, a {NAME} in CMD, memory_max or env:NAME; by default what --risk"
+            " allows.",
         ),
     ] = None,
     knobs: UserFile = None,
@@ -169,6 +168,7 @@ def run(
     epilog=examples(
         "steelyard tune sweep cache_ways --benchmark tao",
         "steelyard tune sweep huge_pages_2MiB=0,128,256,512 --metric cpu_s -- program",
+        "steelyard tune sweep memory_max=64MiB,128MiB,256MiB -- program",
     ),
     context_settings={"allow_interspersed_args": True},
 )

@@ -34,7 +34,14 @@ from steelyard.tune import proposals, session
 from steelyard.tune.deploy import write_all
 from steelyard.tune.guards import Guard, parse_guard
 from steelyard.tune.knobs import Knob, Lacking, Risk, find
-from steelyard.tune.knobs.application import DEFAULT, EnvironmentKnob, PlaceKnob, SettingKnob
+from steelyard.tune.knobs.application import (
+    DEFAULT,
+    MEMORY_MAX,
+    EnvironmentKnob,
+    MemoryLimitKnob,
+    PlaceKnob,
+    SettingKnob,
+)
 from steelyard.tune.knobs.user import read_user_file
 from steelyard.tune.tuning import NONE, STRATEGIES, UNDECIDED
 
@@ -348,6 +355,13 @@ def _of_program(name: str, levels: tuple[str, ...], request: Request) -> Knob:
     """Return a knob of the program itself. Raises UsageError for a name that nothing has."""
     if name.startswith("env:") and levels:
         return EnvironmentKnob(name.removeprefix("env:"), levels)
+    if name == MEMORY_MAX and levels:
+        if request.benchmark is not None:
+            raise UsageError(
+                f"--knob {name}: it is for a command",
+                hint=f"such as -- steelyard run {request.benchmark}, or a parameter of the benchmark",
+            )
+        return MemoryLimitKnob.of_this_process(levels)
     if request.benchmark is not None:
         known = {one.name: one for one in declaration.find(request.benchmark).load().parameters}
         if name in known and levels:
@@ -357,7 +371,9 @@ def _of_program(name: str, levels: tuple[str, ...], request: Request) -> Knob:
             return knob
     elif len(levels) > 1 and any(f"{{{name}}}" in word for word in request.command):
         return PlaceKnob(name, levels)
-    hint = "see steelyard tune list; a parameter, {NAME} or env:NAME needs levels: NAME=LEVEL,LEVEL"
+    hint = (
+        "see steelyard tune list; a parameter, {NAME}, env:NAME and memory_max need levels: NAME=LEVEL,LEVEL"
+    )
     raise UsageError(
         f"there is no knob {name!r}{nearest(name, (one.name for one in find(request.root)[0]))}", hint=hint
     )

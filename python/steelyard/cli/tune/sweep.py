@@ -2,7 +2,8 @@
 
 In: what was typed. Out: an experiment whose arms are the levels (ways of a cache, a frequency, huge pages):
 its record, and what ``steelyard experiment`` shows of a sweep. Trials change the machine as those of a tuning
-do: journal first, read back, put back; of commands they count instructions and cycles where the host does.
+do: journal first, read back, put back. Where the host counts, CPI and misses of the last cache stand beside
+the curve.
 
 Not here: the curve and its knee (``experiment.response``), choosing a level (``make``).
 """
@@ -18,7 +19,7 @@ from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment import begin
-from steelyard.cli.experiment.make import carry_out, show_experiment
+from steelyard.cli.experiment.make import carry_out, has_counters_of_sweep, show_experiment
 from steelyard.cli.output import complain
 from steelyard.cli.tune.make import TIER, Request, check_kind_of_workload, knobs_for
 from steelyard.experiment.counting import CommandCounts
@@ -100,14 +101,12 @@ def _experiment(request: Request, knob: Knob, levels: list[str]) -> Experiment:
     return begin.record_of(asked, request.benchmark, knob.name, arms)
 
 
-def _workload(
-    experiment: Experiment, folder: Path, guards: list[Guard], interrupts: Interrupts
-) -> Workload:
+def _workload(experiment: Experiment, folder: Path, guards: list[Guard], interrupts: Interrupts) -> Workload:
     clock = SystemClock()
     if experiment.live is not None:
         return session.live_trials(experiment, folder, guards, clock, interrupts)
     if experiment.benchmark is None:
-        counts = CommandCounts.prepare(folder)
+        counts = CommandCounts.prepare(folder, has_metrics=True)
         timeout_s = experiment.plan.timeout_s
         return Commands(experiment.metric, folder, timeout_s, clock, interrupts, counts=counts)
     return BenchmarkRuns(
@@ -119,4 +118,5 @@ def _workload(
         clock=clock,
         interrupts=interrupts,
         hooks=tuple(experiment.hooks),
+        has_readings=has_counters_of_sweep(experiment),
     )

@@ -154,7 +154,7 @@ def _guards(experiment: Experiment, answers: Sequence[Answer]) -> tuple[Table, .
 def _response(
     experiment: Experiment, answers: Sequence[Answer], curve: Response
 ) -> tuple[Paragraph | Chart, ...]:
-    """The metric over the levels with its knee, and each p99 over the same."""
+    """The metric over the levels with its knee, and what stands beside it over the same."""
     at = [level.level for level in curve.levels]
     ends = {answer.arm: answer for answer in answers}
     base = ends[answers[0].arm].base_mean
@@ -194,13 +194,13 @@ def _response(
             note="Whiskers are of the difference from the base.",
         )
     ]
-    for index, name in enumerate(curve.levels[0].tails):
-        tails = [one.tails[name] for one in curve.levels]
+    for index, name in enumerate(curve.levels[0].beside):
+        means = [one.beside[name] for one in curve.levels]
         charts.append(
             Chart(
-                id=f"tail-{index}",
+                id=f"beside-{index}",
                 title=f"{name} over {experiment.factor}",
-                series=(Series(name, at, tails, kind="line", role="orange"),),
+                series=(Series(name, at, means, kind="line", role="orange"),),
                 x_title=experiment.factor,
                 x_unit=curve.unit,
                 x_log=knee.is_log,

@@ -170,13 +170,13 @@ def summary(
     parts: list[RenderableType] = [safe(sentence(answer, experiment)) for answer in answers]
     if curve is not None:
         parts.append(safe(knee_sentence(curve)))
-    tails = tail_columns(experiment, curve)
+    beside = columns_beside(experiment, curve)
     metric = experiment.metric
     table = Table(
         experiment.factor,
         metric.name,
         f"against {answers[0].base}",
-        *tails,
+        *beside,
         "blocks",
         "",
         box=box.SIMPLE_HEAD,
@@ -189,7 +189,7 @@ def summary(
         safe(_label(experiment, 0)),
         fmt.plain(fmt.quantity(mean, metric.unit or "1")),
         "",
-        *_tails(tails, answers[0].base),
+        *_beside(beside, answers[0].base),
         "",
         "",
     )
@@ -198,7 +198,7 @@ def summary(
             safe(_label(experiment, index)),
             fmt.plain(fmt.quantity(answer.mean, metric.unit or "1")),
             ratio_text(answer),
-            *_tails(tails, answer.arm),
+            *_beside(beside, answer.arm),
             str(answer.blocks),
             str(answer.outcome),
         )
@@ -248,19 +248,19 @@ def _factors(by_factor: Mapping[str, Sequence[Answer]]) -> Table:
     return table
 
 
-def tail_columns(experiment: Experiment, curve: Response | None) -> dict[str, dict[str, str]]:
-    """Return each p99 that is not the metric or a guardrail, as texts by arm."""
+def columns_beside(experiment: Experiment, curve: Response | None) -> dict[str, dict[str, str]]:
+    """Return what stands beside a curve and is no metric or guardrail, as texts by arm."""
     found: dict[str, dict[str, str]] = {}
     shown = {experiment.metric.name, *(guard.name for guard in experiment.plan.guards)}
     for level in curve.levels if curve is not None else ():
-        for name, mean in level.tails.items():
+        for name, mean in level.beside.items():
             if name not in shown:
                 unit = "ns" if name.endswith("_ns") else "1"
                 found.setdefault(name, {})[level.arm] = fmt.plain(fmt.quantity(mean, unit))
     return found
 
 
-def _tails(columns: dict[str, dict[str, str]], arm: str) -> list[str]:
+def _beside(columns: dict[str, dict[str, str]], arm: str) -> list[str]:
     return [texts.get(arm, fmt.MISSING) for texts in columns.values()]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from steelyard._base import replacing
 from steelyard.records import Machine
 from steelyard.records.tuning import Tuning
+from steelyard.tune.cells import GroupMemoryCell
 from steelyard.tune.deploy import exports
 from steelyard.tune.deploy.softsku import softsku_text
 from steelyard.tune.knobs import Knob
@@ -28,7 +29,10 @@ def write_all(folder: Path, tuning: Tuning, knobs: Mapping[str, Knob], machine: 
     """
     levels = {name: level for name, level in tuning.chosen.items() if knobs[name].writes(level)}
     writes = writes_of(knobs, levels)
-    outliving = [(cell, text) for cell, text in writes if cell.outlives]
+    # A group of its own is what the service's unit makes.
+    outliving = [
+        (cell, text) for cell, text in writes if cell.outlives and not isinstance(cell, GroupMemoryCell)
+    ]
     texts = {
         SOFTSKU: softsku_text(tuning, machine),
         "softsku.sh": exports.script(outliving, tuning),

@@ -23,6 +23,7 @@ from steelyard.tune.cells import (
     CommandCell,
     EnvironmentCell,
     FileCell,
+    GroupMemoryCell,
     SchemataCell,
     WholeFile,
 )
@@ -180,11 +181,13 @@ def unit(tuning: Tuning) -> str:
 
 
 def drop_in(writes: Sequence[Write], tuning: Tuning) -> str:
-    """Return what the service's own unit says: CPUs and environment; parameters as a comment."""
+    """Return what the service's own unit says: CPUs, memory, environment; parameters as a comment."""
     lines = ["# Drop-in for the unit of the service itself.", "[Service]"]
     for cell, text in writes:
         if isinstance(cell, AffinityCell):
             lines.append(f"CPUAffinity={' '.join(map(str, parse_cpu_list(text) or []))}")
+        elif isinstance(cell, GroupMemoryCell):
+            lines.append(f"MemoryMax={text}")
         elif isinstance(cell, EnvironmentCell):
             if text:
                 # json quotes as systemd does, which reads % as the beginning of a specifier.

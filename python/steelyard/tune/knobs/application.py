@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard._base import UsageError
+from steelyard.bench.limits.control_group import parent_group
 from steelyard.bench.parameters import Parameter
 from steelyard.records.experiment import ExperimentArm
-from steelyard.tune.cells import CommandCell, EnvironmentCell, FileCell, WholeFile
+from steelyard.tune.cells import CommandCell, EnvironmentCell, FileCell, GroupMemoryCell, WholeFile
 from steelyard.tune.changes import Write
 from steelyard.tune.knobs.knob import Knob, Risk
 
+MEMORY_MAX, UNLIMITED = "memory_max", "unlimited"
+_MEMORY = Parameter(MEMORY_MAX, "bytes", "a size, such as 600MiB", minimum=1 << 20, maximum=1 << 60)
 DEFAULT = "default"
 """The level of a parameter that the benchmark chooses itself."""
 
@@ -94,6 +98,60 @@ class EnvironmentKnob(Knob):
     def writes(self, level: str) -> list[Write]:
         """Return the variable of this process, which the workload inherits."""
         return [(EnvironmentCell(self.variable), level)]
+
+
+@dataclass
+class MemoryLimitKnob(Knob):
+    """Memory that the command of a trial and all that it starts may have, their files in memory included.
+
+    A control group below this process's own holds it; the other processes of a trial are not in it.
+    """
+
+    cell: GroupMemoryCell
+    levels: tuple[str, ...]
+    name: str = MEMORY_MAX
+    about: str = "memory of the command and what it starts, with its cached files: a control group's limit"
+    is_ordered: bool = True
+    section: str | None = "service"
+
+    @classmethod
+    def of_this_process(cls, levels: tuple[str, ...]) -> MemoryLimitKnob:
+        """Return the knob with these levels. Raises EnvironmentLacksError where no group can be made."""
+        parent, version = parent_group("memory", "memory", noun="memory")
+        file = "memory.limit_in_bytes" if version == 1 else "memory.max"
+        cell = GroupMemoryCell(parent / f"steelyard-{MEMORY_MAX}-{os.getpid()}", file)
+        knob = cls(cell, tuple(dict.fromkeys((UNLIMITED, *levels))))
+        for level in levels:
+            knob.check(level)
+        return knob
+
+    def read(self) -> str:
+        """Return that there is no limit of its own."""
+        return UNLIMITED
+
+    def check(self, level: str) -> str:
+        """Return a size, or that there is no limit. Raises UsageError."""
+        if level != UNLIMITED:
+            _MEMORY.parse(level)
+        return level
+
+    def bytes_of(self, level: str) -> int:
+        """Return the limit of a level in bytes, as the kernel keeps it: in whole pages."""
+        size = int(_MEMORY.parse(level))
+        return size - size % os.sysconf("SC_PAGESIZE")
+
+    def writes(self, level: str) -> list[Write]:
+        """Return the limit of the group."""
+        return [] if level == UNLIMITED else [(self.cell, str(self.bytes_of(level)))]
+
+    def dress(self, arm: ExperimentArm, level: str) -> ExperimentArm:
+        """Return an arm whose command begins in the group."""
+        dressed = super().dress(arm, level)
+        if level == UNLIMITED:
+            return dressed
+        procs = str(self.cell.folder / "cgroup.procs")
+        command = ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', procs, *arm.command]
+        return dressed.model_copy(update={"command": command})
 
 
 @dataclass
