@@ -4,8 +4,8 @@
     .venv/bin/python scripts/trim.py
 
 In: the environment of the Python that runs it. Out: the same packages without their own tests, headers,
-sources for compilers, Arrow's Flight (a network protocol), SciPy's file formats and Pygments' languages, and
-pyarrow's libraries stripped where `strip` is there.
+sources for compilers, Arrow's Flight (a network protocol) and ORC, SciPy's file formats and
+Pygments' languages; libraries that are there twice are linked, and pyarrow's stripped where `strip` is there.
 `scripts/build` runs it after each installation; packages that were trimmed before stay as they are.
 
 Files are replaced, never written to: uv's cache holds the same files by hard links.
@@ -16,14 +16,18 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 PACKAGES = ("duckdb", "ibis", "numpy", "pandas", "pyarrow", "pygments", "scipy")
 TESTS = ("**/tests",)
 SOURCES = ("**/*.a", "**/*.pxd", "**/*.pxi", "**/*.pyx", "**/include")
 UNUSED = {
-    "pyarrow": ("_flight*", "libarrow_flight*", "libarrow_python_flight*", "src", "_pyarrow_cpp_tests*"),
+    "pyarrow": (
+        *("_flight*", "libarrow_flight*", "libarrow_python_flight*", "src", "_pyarrow_cpp_tests*"),
+        *("_orc*", "_dataset_orc*", "_hdfs*", "_azurefs*"),
+    ),
+    "numpy": ("_core/_simd.*", "_core/_*_tests.*"),
     # Rich loads the package and colours no source text here.
     "pygments": ("lexers/[!_]*.py",),
     "scipy": ("datasets", "fftpack", "io", "misc", "odr"),
@@ -32,6 +36,8 @@ UNUSED = {
 LOADED = {"pygments": ("lexers/diff.py", "lexers/python.py")}
 # The same library under three names, since a wheel cannot hold links.
 SAME = {"pyarrow": ("libarrow_python*.so", "libarrow_python*.so.*")}
+# Libraries that two packages bring, each in its own folder; their names hold a hash of their content.
+SHARED = ("numpy.libs", "scipy.libs")
 # Not those of numpy and scipy: `strip` breaks what patchelf has written.
 STRIPPED = {"pyarrow": ("libarrow*.so.*", "libparquet.so.*", "*.cpython-*.so")}
 
@@ -69,6 +75,16 @@ def link_copies(folder: Path, patterns: tuple[str, ...]) -> None:
             path.symlink_to(first.name)
 
 
+def link_shared(folders: Sequence[Path]) -> None:
+    """Replace a library that an earlier one of ``folders`` has too by a link to that."""
+    kept: dict[str, Path] = {}
+    for path in (path for folder in folders for path in sorted(folder.glob("*.so*"))):
+        first = kept.setdefault(path.name, path)
+        if first != path and not path.is_symlink() and first.read_bytes() == path.read_bytes():
+            path.unlink()
+            path.symlink_to(os.path.relpath(first, path.parent))
+
+
 def strip(path: Path, tool: str) -> None:
     """Replace a library by itself without symbols for debuggers; leave it where ``tool`` cannot."""
     if path.is_symlink():
@@ -96,6 +112,8 @@ def main() -> int:
         link_copies(folder, SAME.get(package, ()))
         for path in matches(folder, STRIPPED.get(package, ())) if tool else ():
             strip(path, tool or "")
+    if (numpy := folder_of("numpy")) is not None:
+        link_shared([numpy.parent / name for name in SHARED])
     return 0
 
 

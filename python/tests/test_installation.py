@@ -135,6 +135,12 @@ def test_trimming_replaces_files_and_leaves_what_shares_them(tmp_path: Path) -> 
         "pyarrow/libarrow_flight.so.1": b"flight",
         "pyarrow/libarrow_python.so": b"same",
         "pyarrow/libarrow_python.so.1.0": b"same",
+        "pyarrow/_orc.so": b"files",
+        "numpy/__init__.py": b"",
+        "numpy.libs/libgfortran-12.so": b"fortran",
+        "numpy.libs/libquadmath-34.so": b"numpy's",
+        "scipy.libs/libgfortran-12.so": b"fortran",
+        "scipy.libs/libquadmath-34.so": b"scipy's",
     }
     library = Path(next(path for path in _loaded_libraries() if "libc.so" in path or "libc-" in path))
     files["pyarrow/libarrow.so.1"] = library.read_bytes()
@@ -155,7 +161,15 @@ def test_trimming_replaces_files_and_leaves_what_shares_them(tmp_path: Path) -> 
         "pyarrow/libarrow.so.1",
         "pyarrow/libarrow_python.so",
         "pyarrow/libarrow_python.so.1.0",
+        "numpy/__init__.py",
+        "numpy.libs/libgfortran-12.so",
+        "numpy.libs/libquadmath-34.so",
+        "scipy.libs/libgfortran-12.so",
+        "scipy.libs/libquadmath-34.so",
     }
+    links = [str(path.relative_to(site)) for path in site.glob("*.libs/*") if path.is_symlink()]
+    assert links == ["scipy.libs/libgfortran-12.so"]
+    assert (site / "scipy.libs/libgfortran-12.so").read_bytes() == b"fortran"
     assert (site / "pyarrow/libarrow_python.so").is_symlink()
     assert (site / "pyarrow/libarrow.so.1").stat().st_size <= library.stat().st_size
     assert {name: (cache / name).read_bytes() for name in files} == files
