@@ -52,6 +52,11 @@ Root = Annotated[Path, typer.Option(metavar="DIR", help="Root of /proc, /sys and
 UserFile = Annotated[
     Path | None, typer.Option("--knobs", metavar="FILE.toml", help="Knobs and guardrails of your own.")
 ]
+Command = Annotated[list[str] | None, typer.Argument(metavar="[-- CMD...]", help="Command of a trial.")]
+Benchmark = Annotated[str | None, typer.Option(metavar="NAME", help="Benchmark of a trial.")]
+LowerIsBetter = Annotated[
+    bool, typer.Option("--lower-is-better", help="With a REGEX or --ops: smaller numbers are better.")
+]
 Ops = Annotated[
     list[str] | None,
     typer.Option(metavar="SOURCE", help="Look at a running service, as `characterize --ops`; repeatable."),
@@ -73,11 +78,8 @@ SoftSku = Annotated[Path, typer.Argument(metavar="SOFTSKU.toml", help="What a tu
     context_settings={"allow_interspersed_args": False},
 )
 def run(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- CMD...]", help="Command of a trial."),
-    ] = None,
-    benchmark: Annotated[str | None, typer.Option(metavar="NAME", help="Benchmark of a trial.")] = None,
+    command: Command = None,
+    benchmark: Benchmark = None,
     ops: Ops = None,
     window: Window = None,
     knob: Annotated[
@@ -105,10 +107,7 @@ def run(
             " in the output.",
         ),
     ] = None,
-    lower_is_better: Annotated[
-        bool,
-        typer.Option("--lower-is-better", help="With a REGEX or --ops: smaller numbers are better."),
-    ] = False,
+    lower_is_better: LowerIsBetter = False,
     least_effect: LeastEffect = "1%",
     blocks: Annotated[int, typer.Option(help="Most blocks; each tries every arm once.")] = 40,
     confirm_blocks: Annotated[int, typer.Option(help="Blocks of the confirmation.")] = 40,
@@ -176,19 +175,13 @@ def sweep(
     knob: Annotated[
         str, typer.Argument(metavar="KNOB[=LEVEL,...]", help="The knob; by default all of its levels.")
     ],
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- CMD...]", help="Command of a trial."),
-    ] = None,
-    benchmark: Annotated[str | None, typer.Option(metavar="NAME", help="Benchmark of a trial.")] = None,
+    command: Command = None,
+    benchmark: Benchmark = None,
     ops: Ops = None,
     window: Window = None,
     knobs: UserFile = None,
     metric: Compared = None,
-    lower_is_better: Annotated[
-        bool,
-        typer.Option("--lower-is-better", help="With a REGEX or --ops: smaller numbers are better."),
-    ] = False,
+    lower_is_better: LowerIsBetter = False,
     least_effect: LeastEffect = "1%",
     blocks: Annotated[int, typer.Option(help="Most blocks; each tries every level once.")] = 40,
     budget: Budget = None,
