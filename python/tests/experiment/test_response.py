@@ -44,6 +44,14 @@ def test_a_curve_that_flattens_has_its_knee_there(tmp_path: Path) -> None:
     assert "p99_ns over level" in page.read_text()
 
 
+def test_arms_with_the_same_answer_share_a_sentence(tmp_path: Path) -> None:
+    file = curve(tmp_path / "curve.csv", ["1", "2", "3", "4"], [100, 120, 140, 80])
+    page = tmp_path / "page.html"
+    lines = experiment("--from", file, "--report", str(page)).stdout.splitlines()
+    assert lines[:2] == ["2 and 3 are better than 1", "4 is worse than 1"]
+    assert "2 and 3 are better than 1; 4 is worse than 1" in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("levels", "rates", "reason"),
     [

@@ -20,7 +20,7 @@ from steelyard.report.experiment.table import (
     knee_sentence,
     notes,
     ratio_text,
-    sentence,
+    sentences,
 )
 from steelyard.report.fleet.content import (
     Band,
@@ -72,7 +72,7 @@ def write_experiment(
             Section("guardrails", "Guardrails", _guards(experiment, answers)),
             Section("blocks", "Block by block", (_blocks(experiment),)),
         ),
-        heading="; ".join(sentence(answer, experiment) for answer in answers),
+        heading="; ".join(sentences(answers, experiment)),
         subline=f"{experiment.factor}: {experiment.metric.name}, {experiment.metric.better} is better;"
         f" intervals of {plan.confidence:.0%} together {kind}",
         eyebrow=experiment.benchmark or "command",

@@ -102,6 +102,31 @@ def sentence(answer: Answer, experiment: Experiment) -> str:
             return f"{base} or {name}: undecided{more}{_unequal(answer, experiment)}"
 
 
+def sentences(answers: Sequence[Answer], experiment: Experiment) -> list[str]:
+    """Return the answers in words; arms with the same one share a sentence."""
+    found: dict[tuple[str, Outcome, bool], list[Answer]] = {}
+    for answer in answers:
+        is_plain = answer.outcome in _SHARED and not _unequal(answer, experiment)
+        key = (answer.base, answer.outcome, is_plain) if is_plain else (answer.arm, answer.outcome, is_plain)
+        found.setdefault(key, []).append(answer)
+    percent = f"{100 * experiment.plan.least_effect_ratio:.3g} %"
+    told = []
+    for (base, outcome, _), alike in found.items():
+        if len(alike) == 1:
+            told.append(sentence(alike[0], experiment))
+            continue
+        *names, last = (answer.arm for answer in alike)
+        told.append(f"{', '.join(names)} and {last} {_SHARED[outcome].format(base=base, percent=percent)}")
+    return told
+
+
+_SHARED = {
+    Outcome.BETTER: "are better than {base}",
+    Outcome.WORSE: "are worse than {base}",
+    Outcome.EQUIVALENT: "differ from {base} by less than {percent}",
+}
+
+
 def _unequal(answer: Answer, experiment: Experiment) -> str:
     """Return what to add where the arms did not lose the same number of trials."""
     if len(set(answer.lost.values())) < 2:
@@ -167,7 +192,7 @@ def summary(
     by_factor: Mapping[str, Sequence[Answer]] | None = None,
 ) -> RenderableType:
     """Return the experiment: the answer first, the arms, the notes."""
-    parts: list[RenderableType] = [safe(sentence(answer, experiment)) for answer in answers]
+    parts: list[RenderableType] = [safe(one) for one in sentences(answers, experiment)]
     if curve is not None:
         parts.append(safe(knee_sentence(curve)))
     beside = columns_beside(experiment, curve)
