@@ -1,8 +1,8 @@
 """Changes to the machine that must not outlive the run that made them.
 
 In: a change about to be made. Out: a journal entry on disk before it, removed after it was undone; entries of
-processes that are gone are replayed by the next run. A change that is meant to outlive its process (``keep``)
-moves to a folder of its own, from where only `undo_kept` takes it back.
+processes that are gone are replayed by the next run. Changes that are meant to outlive their process (`keep`)
+move to a folder of their own, from where only `undo_kept` takes them back.
 
 The journal is in ``$XDG_STATE_HOME/steelyard/undo`` (by default ``~/.local/state``), not in the run's
 directory, so that the next run finds it wherever its results go.
@@ -13,7 +13,7 @@ Not here: the changes themselves; each kind brings its own undo function.
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from steelyard.bench.identity import boot_id, start_ticks
 
 UNDID = "undid"
 """How a line begins that tells of a change that was undone."""
+_MOVING = ".moving"
 Undo = Callable[[Mapping[str, str]], None]
 Words = Callable[[Mapping[str, str]], str]
 _kinds: dict[str, Undo] = {}
@@ -55,7 +56,7 @@ def kept_dir() -> Path:
 
 
 class Change:
-    """One change: written to the journal by `begin`, undone and forgotten by `undo`, or kept by `keep`."""
+    """One change: written to the journal by `begin`, undone and forgotten by `undo`."""
 
     def __init__(self, path: Path, kind: str, details: Mapping[str, str]) -> None:
         self._path = path
@@ -100,16 +101,53 @@ class Change:
         _kinds[self._kind](self._details)
         self._path.unlink(missing_ok=True)
 
-    def keep(self) -> None:
-        """Let the change outlive this process, until `undo_kept`."""
-        folder = kept_dir()
-        # Numbered: what was kept last is taken back first.
-        used = [int(path.name[:6]) for path in folder.glob("[0-9]*.json")]
-        try:
-            _make(folder)
-            _rename(self._path, folder / f"{max(used, default=0) + 1:06}-{self._path.name}")
-        except OSError as error:
-            raise WorkloadFailedError(f"{folder}: the change cannot be kept: {error.strerror}") from error
+    @property
+    def path(self) -> Path:
+        """Its entry in the journal."""
+        return self._path
+
+
+def keep(changes: Sequence[Change]) -> None:
+    """Let changes outlive this process together, until `undo_kept`.
+
+    A kill in between leaves all of them to the next start or keeps all. Raises WorkloadFailedError.
+    """
+    folder = kept_dir()
+    # Numbered: what was kept last is taken back first.
+    used = [int(path.name[:6]) for path in folder.glob("[0-9]*.json")]
+    first = max(used, default=0) + 1
+    moves = [
+        (str(change.path), str(folder / f"{number:06}-{change.path.name}"))
+        for number, change in enumerate(changes, start=first)
+    ]
+    try:
+        _make(folder)
+        moving = folder / f"{first:06}{_MOVING}"
+        partial = moving.with_suffix(".partial")
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump(moves, file)
+            file.flush()
+            os.fsync(file.fileno())
+        _rename(partial, moving)
+        _move(moving)
+    except OSError as error:
+        raise WorkloadFailedError(f"{folder}: the change cannot be kept: {error.strerror}") from error
+
+
+def _move(moving: Path) -> None:
+    """Move the entries that are named there, those that are left. Raises OSError."""
+    for source, target in json.loads(read_regular(moving, at_most_bytes=1 << 20)):
+        # It may be there already, or another process may go on with the same list.
+        with contextlib.suppress(FileNotFoundError):
+            _rename(Path(source), Path(target))
+    moving.unlink(missing_ok=True)
+
+
+def _go_on_keeping() -> None:
+    """Keep what a killed process had begun to keep: all of it was made, and stands in its list."""
+    for moving in sorted(kept_dir().glob(f"*{_MOVING}")):
+        with contextlib.suppress(OSError, *_UNREADABLE):
+            _move(moving)
 
 
 def _rename(source: Path, target: Path) -> None:
@@ -142,12 +180,14 @@ def _can_undo(kind: str, module: str) -> bool:
 
 def replay() -> list[str]:
     """Undo what killed runs left behind; return one line for each change that was undone or could not be."""
+    _go_on_keeping()
     messages = (_take_back(path, f"{UNDID} a change of a killed run") for path in _entries(journal_dir()))
     return [message for message in messages if message is not None]
 
 
 def undo_kept() -> list[str]:
     """Undo changes that outlived their processes, the last first; return one line for each."""
+    _go_on_keeping()
     messages = (_take_back(path, UNDID, whoever_made_it=True) for path in reversed(_entries(kept_dir())))
     return [message for message in messages if message is not None]
 

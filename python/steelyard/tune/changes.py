@@ -94,8 +94,7 @@ def apply_and_keep(writes: Sequence[Write], *, name: str, root: Path) -> None:
             for change in reversed(changes):
                 _undo(change)
             raise
-        for change in changes:
-            change.keep()
+        undo.keep(changes)
 
 
 def _begin(writes: Sequence[Write], name: str, root: Path = Path("/")) -> list[undo.Change]:

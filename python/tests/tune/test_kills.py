@@ -18,7 +18,7 @@ import pytest
 
 from steelyard.bench import undo
 from steelyard.cli.tune.deployed import apply_softsku, restore_all
-from steelyard.tune.changes import Write, applied
+from steelyard.tune.changes import Write, applied, apply_and_keep
 from steelyard.tune.knobs.application import TemplateKnob
 from tests.tune.machines import everything
 from tests.tune.server import knobs_of, make_server
@@ -121,6 +121,28 @@ def test_a_trial_that_is_killed_anywhere_is_undone_by_the_next_start(root: Path,
         with applied(writes_of(root)[:1], name="test"):
             pass
     assert changed > 20, "most deaths left something to undo"
+
+
+def test_what_is_kept_is_kept_whole_or_not_at_all(root: Path, tmp_path: Path) -> None:
+    """A register of the machine and a file on disk stand in two entries of the journal."""
+    writes = [*knobs_of(root)["governor"].writes("performance"), writes_of(root)[-1]]
+    before = everything(root)
+    apply_and_keep(writes, name="softsku", root=root)
+    after = everything(root)
+    undo.undo_kept()
+    assert everything(root) == before
+    found = set()
+    for step in at_every_step(tmp_path, lambda: apply_and_keep(writes, name="softsku", root=root)):
+        undo.replay()
+        now = everything(root)
+        assert now in (before, after), f"killed at step {step}"
+        found.add(now == after)
+        assert bool(undo.kept_roots()) is (now == after)
+        undo.undo_kept()
+        assert everything(root) == before
+        assert not list(undo.journal_dir().glob("*.json"))
+        assert not list(undo.kept_dir().glob("*.moving"))
+    assert found == {True, False}
 
 
 @pytest.mark.slow
