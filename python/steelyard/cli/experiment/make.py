@@ -200,7 +200,7 @@ def counts_of_sweep(experiment: Experiment, folder: Path) -> CommandCounts | Non
 
 def has_counters_of_sweep(experiment: Experiment) -> bool:
     """Whether arms are points of a curve, and the host counts what can stand beside it."""
-    return is_sweep(experiment) and has_hardware_counters(machines.snapshot())
+    return is_sweep(experiment) and bool(has_hardware_counters(machines.snapshot()))
 
 
 def _others(experiment: Experiment) -> tuple[str, ...]:
