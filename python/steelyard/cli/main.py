@@ -5,6 +5,7 @@ Each subcommand imports what it needs when it runs, so that ``--help`` and ``lis
 
 import contextlib
 import functools
+import os
 import signal
 import sys
 from pathlib import Path
@@ -399,9 +400,28 @@ def _end_in_order(number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
+_ONCE_MORE_S = 0.02
+
+
+def _end_once_more(unraisable: Any) -> None:
+    """Interrupt again after an interrupt in a place that passes no exception on, such as a finaliser."""
+    if unraisable.exc_type is not KeyboardInterrupt or not _signals:
+        sys.__unraisablehook__(unraisable)
+        return
+    # Not at the top: hardly any command is interrupted.
+    import threading
+
+    again = threading.Timer(_ONCE_MORE_S, os.kill, (os.getpid(), signal.SIGINT))
+    again.daemon = True
+    # No thread begins at the interpreter's end, where nothing is left to be interrupted.
+    with contextlib.suppress(RuntimeError):
+        again.start()
+
+
 def main() -> None:
     """Run the command line and exit."""
     try:
+        sys.unraisablehook = _end_once_more
         signal.signal(signal.SIGINT, _end_in_order)
         for number in (signal.SIGTERM, signal.SIGHUP):
             # As an interrupt, so that children are ended and partial files removed; nohup stays in force.

@@ -129,6 +129,34 @@ def test_an_interrupt_at_any_moment_is_no_traceback(arguments, after_s, start, t
     assert not command.others()
 
 
+SWALLOWED = """
+import signal, sys, time, weakref
+from steelyard.cli import main
+
+class Thing:
+    pass
+
+def invoke(arguments):
+    # What a callback raises is told and goes no further.
+    thing = Thing()
+    callback = weakref.ref(thing, lambda _: signal.raise_signal(getattr(signal, sys.argv[1])))
+    del thing
+    for _ in range(600):
+        time.sleep(0.1)
+    return 0
+
+main._command = lambda: lambda *words, **more: invoke(words)
+main.main()
+"""
+
+
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_that_a_callback_swallows_comes_once_more(sent):
+    """As that of a module's lock does while modules are loaded."""
+    done = subprocess.run([sys.executable, "-c", SWALLOWED, sent], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stderr) == (4, "steelyard: interrupted\n")
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fleet") / "store"
