@@ -59,6 +59,7 @@ _SEARCH_SHARE, _ABLATE_SHARE = 0.6, 0.75
 """Of the time: until the end of the search, and of the ablation."""
 _FEWEST_BLOCKS = 5
 """A race with fewer says nothing."""
+_NO_TIME = "the time for the search was used up"
 
 Make = Callable[[str, Experiment, StillOpen | None], Experiment]
 """Makes an experiment in the folder of this name, or goes on with it, and returns it complete."""
@@ -82,10 +83,12 @@ class Tuner:
     def __post_init__(self) -> None:
         self._count = itertools.count(1)
         self._spent_s = 0.0
+        self._search_share = _SEARCH_SHARE
 
     def run(self) -> Tuning:
         """Make what is missing; return the record. Raises StoppedError after an interrupt."""
         self._change(evidence=[], chosen={}, outcome=None, trials=0)
+        self._search_share = _SEARCH_SHARE
         winners = self._search()
         kept = self._ablate(winners)
         chosen, outcome = self._confirm(kept)
@@ -95,14 +98,34 @@ class Tuner:
     def _search(self) -> dict[str, str]:
         match self.tuning.plan.strategy:
             case "one-at-a-time":
-                won = ((name, self._race(name, {}, len(self.knobs))) for name in self.knobs)
-                return {name: level for name, level in won if level is not None}
+                return self._each_alone()
             case "hill-climb":
                 return self._climb()
             case "optuna":
                 return self._propose()
             case _:
                 return self._exhaust()
+
+    def _each_alone(self) -> dict[str, str]:
+        """Race each knob beside the machine as found.
+
+        Where fewer than two have won there is nothing to ablate, and its time goes to those that are left.
+        """
+        won: dict[str, str] = {}
+        left = list(self.knobs)
+        for share in (_SEARCH_SHARE, _ABLATE_SHARE):
+            self._search_share = share
+            names, left = left, []
+            for name in names:
+                if (len(won) > 1 and share > _SEARCH_SHARE) or self._lacks_time(
+                    1 + len(self.tuning_knob(name))
+                ):
+                    left.append(name)
+                elif (level := self._race(name, {}, len(self.knobs))) is not None:
+                    won[name] = level
+        for name in left:
+            self._skip(name, _NO_TIME)
+        return won
 
     def _climb(self) -> dict[str, str]:
         """Race each knob beside the best so far, again and again until a pass changes nothing.
@@ -129,7 +152,7 @@ class Tuner:
         """Return the level of a knob that is better than the one in ``best``, None where none is."""
         knob = self.tuning_knob(name)
         if self._lacks_time(1 + len(knob)):
-            self._skip(name, "the time for the search was used up")
+            self._skip(name, _NO_TIME)
             return None
         present = best.get(name, AS_FOUND)
         levels = [level for level in (AS_FOUND, *knob) if level != present]
@@ -257,7 +280,7 @@ class Tuner:
         arms: list[ExperimentArm],
         confidence: float,
         rule: StillOpen | None,
-        until: float = _SEARCH_SHARE,
+        until: float | None = None,
     ) -> Experiment:
         record, number = self.tuning, next(self._count)
         plan = record.plan
@@ -277,7 +300,7 @@ class Tuner:
                 plan=ExperimentPlan(
                     seed=plan.seed + number,
                     blocks=plan.confirm_blocks if is_confirmation else plan.blocks,
-                    budget_s=self._time(until),
+                    budget_s=self._time(self._search_share if until is None else until),
                     least_effect_ratio=plan.least_effect_ratio,
                     confidence=confidence,
                     stop_early=not is_confirmation,
@@ -317,7 +340,7 @@ class Tuner:
         budget = self.tuning.plan.budget_s
         if budget is None:
             return still_racing
-        share_s = max(budget * _SEARCH_SHARE - self._spent_s, 0.0) / max(races, 1)
+        share_s = max(budget * self._search_share - self._spent_s, 0.0) / max(races, 1)
 
         def rule(experiment: Experiment) -> tuple[str, ...]:
             blocks = len({trial.block for trial in experiment.trials})
@@ -333,7 +356,7 @@ class Tuner:
         budget, trials = self.tuning.plan.budget_s, self.tuning.trials
         if budget is None or not trials:
             return False
-        return budget * _SEARCH_SHARE - self._spent_s < _FEWEST_BLOCKS * arms * self._spent_s / trials
+        return budget * self._search_share - self._spent_s < _FEWEST_BLOCKS * arms * self._spent_s / trials
 
     def _skip(self, name: str | None, reason: str) -> None:
         """Write down that a knob, or what is left of the combinations, is not tried."""

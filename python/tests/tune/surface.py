@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from steelyard.bench.clock import SystemClock
+from steelyard.bench.clock import Clock, SystemClock
 from steelyard.bench.progress import Silence
 from steelyard.bench.signals import Interrupts
 from steelyard.experiment.engine import Engine, StillOpen
@@ -185,7 +185,12 @@ def tuning(
     )
 
 
-def tune(workload: Workload, record: Tuning, knobs: Mapping[str, Knob] | None = None) -> Tuning:
+def tune(
+    workload: Workload,
+    record: Tuning,
+    knobs: Mapping[str, Knob] | None = None,
+    clock: Clock | None = None,
+) -> Tuning:
     """Tune by the code that tunes a machine; without ``knobs`` they are made up. No record is written."""
 
     def make(name: str, experiment: Experiment, rule: StillOpen | None) -> Experiment:
@@ -193,7 +198,7 @@ def tune(workload: Workload, record: Tuning, knobs: Mapping[str, Knob] | None = 
             Path("/nonexistent"),
             experiment,
             workload,
-            clock=SystemClock(),
+            clock=clock or SystemClock(),
             progress=Silence(),
             interrupts=Interrupts(),
             still_open=rule,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from steelyard._base import UsageError
+from steelyard.bench.clock import SystemClock
+from steelyard.experiment.workload import Measured
+from steelyard.records.experiment import ExperimentArm
+from steelyard.records.tuning import Tuning
 from steelyard.report.tune.table import heading
-from steelyard.tune.tuning import open_knobs
+from steelyard.tune.tuning import UNDECIDED, open_knobs
 from tests.tune.surface import LEVELS, Surface, tune, tuning
 
 PAIR = {"first": ("off", "on"), "second": ("off", "on")}
@@ -55,6 +60,60 @@ def test_of_two_winners_that_replace_or_spoil_each_other_one_is_left(function) -
     assert len(record.chosen) == 1
     assert record.outcome == "better"
     assert {one.purpose for one in record.evidence} == {"search", "ablate", "confirm"}
+
+
+TRIAL_S = 15.0
+MANY = {f"knob-{number}": ("off", "on") for number in range(6)}
+
+
+@dataclass
+class Slow(SystemClock):
+    """A clock that a workload of trials of 15 s moves."""
+
+    inner: Surface
+    now_s: float = 0.0
+
+    def monotonic_ns(self) -> int:
+        return round(self.now_s * 1e9)
+
+    def measure(self, arm: ExperimentArm, block: int) -> Measured:
+        self.now_s += TRIAL_S
+        return self.inner.measure(arm, block)
+
+
+def within(budget_s: float, noise: float, helping: int) -> tuple[Tuning, Slow]:
+    """Tune six knobs, the last of which help by 20 %, within a time."""
+    names = list(MANY)[len(MANY) - helping :]
+    surface = Surface(
+        np.random.default_rng(3),
+        noise,
+        function=lambda levels: 100.0 * 1.2 ** sum(on(levels, n) for n in names),
+    )
+    record = tuning(1, known=MANY)
+    record = record.model_copy(
+        update={"plan": record.plan.model_copy(update={"budget_s": budget_s, "confirm_blocks": 20})}
+    )
+    slow = Slow(surface)
+    return tune(slow, record, clock=slow), slow
+
+
+def test_time_that_nothing_needs_for_ablation_goes_to_the_search() -> None:
+    """600 s are 40 trials; so noisy, no race of them decides, and each has five blocks of two."""
+    record, slow = within(600.0, 0.2, helping=0)
+    raced = [one.knob for one in record.evidence if one.outcome != "not-tried"]
+    # 360 s for the search are two races, and 450 s are three.
+    assert raced == list(MANY)[:3]
+    assert slow.now_s == 3 * 10 * TRIAL_S
+    late = [one for one in record.evidence if one.outcome == "not-tried"]
+    assert [one.knob for one in late] == list(MANY)[3:]
+    assert record.outcome == UNDECIDED
+
+
+def test_a_winner_has_time_left_for_its_confirmation() -> None:
+    record, slow = within(3000.0, 0.005, helping=1)
+    assert record.outcome == "better"
+    assert record.chosen == {"knob-5": "on"}
+    assert slow.now_s <= 3000.0 + 2 * TRIAL_S
 
 
 def test_what_is_not_known_is_not_called_no_help() -> None:
