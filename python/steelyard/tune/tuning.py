@@ -117,9 +117,8 @@ class Tuner:
             self._search_share = share
             names, left = left, []
             for name in names:
-                if (len(won) > 1 and share > _SEARCH_SHARE) or self._lacks_time(
-                    1 + len(self.tuning_knob(name))
-                ):
+                is_for_ablation = share > _SEARCH_SHARE and len(won) > 1
+                if is_for_ablation or self._lacks_time(1 + len(self.tuning_knob(name))):
                     left.append(name)
                 elif (level := self._race(name, {}, len(self.knobs))) is not None:
                     won[name] = level
