@@ -81,6 +81,8 @@ class Steadiness:
     is none."""
     cycle_period: float | None = None
     """Values from crest to crest."""
+    values: tuple[float, ...] = ()
+    """The series."""
 
 
 def settled(values: Sequence[float], *, tolerance_ratio: float = 0.02, windows: int = 10) -> Settled | None:
@@ -164,7 +166,9 @@ def check(
         if abs(fit.size) > tolerance_ratio * (_SWING if fit.kind in (shapes.DIP, shapes.CYCLE) else 1) * level
         and shapes.chance(series, fit.kind) < significance / len(fits)
     ]
-    answer = Steadiness(None, "", drift_ratio, None, None, uncertainty / level)
+    answer = Steadiness(
+        None, "", drift_ratio, None, None, uncertainty / level, values=tuple(map(float, series))
+    )
     if real:
         # A steep line also has a best step, and a step a best cycle: what fits best is the cause.
         return _unsteady(answer, min(real, key=lambda fit: fit.residual_sum), len(series), level)

@@ -1,6 +1,7 @@
 """Each check on both sides of its bound, from the golden load result."""
 
 import json
+import random
 import re
 from dataclasses import fields, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from steelyard.analyze.bounds import BOUNDS, Bounds
 from steelyard.analyze.interference import Interference
 from steelyard.analyze.verdict import Evidence, WarmUp, judge, lag_ratio
 from steelyard.records import Check, Clock, Level, LoadResult, Verdict, read
+from steelyard.stats import steady
 from steelyard.stats.steady import Steadiness
 
 STEADY = Steadiness(True, "steady", 0.001, None, None)
@@ -240,6 +242,27 @@ def test_a_load_that_was_stopped(evidence):
 def test_a_warm_up_that_never_settled(evidence):
     found = replace(evidence, warmup=WarmUp(False, 120.0, "the hit ratio had not settled after 120.0 s"))
     assert level(found, "warm-up") is Level.SUSPECT
+
+
+def test_a_warm_up_too_noisy_to_tell_is_judged_with_the_measure_phase(evidence):
+    """Requests that scatter by 6 %: a minute of them shows no level to 1 %, two minutes show it to 5 %."""
+    drawn = random.Random(3)
+    flat = [34 * drawn.gauss(1, 0.06) for _ in range(120)]
+    claim = "the throughput had not settled after 60.0 s"
+    found = replace(
+        evidence, warmup=WarmUp(False, 60.0, claim, tuple(flat[:60])), measure=steady.check(flat[60:])
+    )
+    (check,) = (check for check in judge(found).checks if check.id == "warm-up")
+    assert (check.level, check.claim) == (
+        Level.VALID,
+        f"{claim}; with the measure phase it is seen to have",
+    )
+    # Twice as fast at the end of the measure phase as in the warm-up.
+    rising = [value * (1 + min(second, 100) / 100) for second, value in enumerate(flat)]
+    late = WarmUp(False, 60.0, claim, tuple(rising[:60]))
+    assert level(replace(found, warmup=late, measure=steady.check(rising[60:])), "warm-up") is Level.SUSPECT
+    # Of a hit ratio the throughput tells nothing.
+    assert level(replace(found, warmup=WarmUp(False, 60.0, claim)), "warm-up") is Level.SUSPECT
 
 
 @pytest.mark.parametrize(

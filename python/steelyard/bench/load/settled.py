@@ -59,7 +59,8 @@ def wait_until_settled(
                 return WarmUp(True, elapsed_s, claim)
         if elapsed_s >= most_s:
             last = f", last {series[-1]:.4g}" if series else ""
-            return WarmUp(False, elapsed_s, f"the {quantity} had not settled after {elapsed_s:.1f} s{last}")
+            claim = f"the {quantity} had not settled after {elapsed_s:.1f} s{last}"
+            return WarmUp(False, elapsed_s, claim, () if values is not None else tuple(series))
 
 
 def throughput(loads: Sequence[LoadWatch]) -> list[float]:
