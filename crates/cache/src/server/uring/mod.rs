@@ -33,6 +33,13 @@ const RETRY_NS: u32 = 1_000_000;
 const LOOK_S: u64 = 1;
 const KEPT_CAPACITY: usize = 256 * 1024;
 
+/// Flags of io_uring_enter (linux/io_uring.h).
+const GETEVENTS: u32 = 1 << 0;
+const EXT_ARG: u32 = 1 << 3;
+/// Waiting for clients is no waiting for a disk: without it the kernel counts it as such, in the CPUs' iowait and in the
+/// pressure of I/O.
+const NO_IOWAIT: u32 = 1 << 7;
+
 /// What a completion is about: the upper four bits of its user data, beside a connection's number.
 const RECEIVE: u64 = 0;
 const SEND: u64 = 1 << 60;
@@ -59,6 +66,7 @@ struct Connection {
 struct Loop<'a> {
     thread: &'a FastThread,
     ring: IoUring,
+    wait_flags: u32,
     buffers: Buffers,
     table: Table<Connection>,
     listed: Vec<u64>,
@@ -68,7 +76,8 @@ struct Loop<'a> {
     epoch_s: i64,
 }
 
-fn build() -> io::Result<(IoUring, Buffers)> {
+/// A ring, its buffers, and the flags by which it is entered to wait.
+fn build() -> io::Result<(IoUring, Buffers, u32)> {
     let mut ring = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
@@ -77,13 +86,19 @@ fn build() -> io::Result<(IoUring, Buffers)> {
         .build(ENTRIES)?;
     // A registered descriptor saves a look-up in each call; a kernel without it serves all the same.
     let _ = ring.submitter().register_ring_fd();
+    // SAFETY: nothing is submitted and nothing waited for; a kernel that does not know the flag refuses it.
+    let known = unsafe {
+        ring.submitter()
+            .enter::<libc::sigset_t>(0, 0, NO_IOWAIT, None)
+    };
+    let wait_flags = GETEVENTS | if known.is_ok() { NO_IOWAIT } else { 0 };
     let buffers = Buffers::register(&mut ring)?;
-    Ok((ring, buffers))
+    Ok((ring, buffers, wait_flags))
 }
 
 /// Whether the kernel permits all that this loop needs; the reason when not.
 pub fn available() -> io::Result<()> {
-    let (ring, buffers) = build()?;
+    let (ring, buffers, _) = build()?;
     // Multishot receive came with 6.0 and single issuer too, so that a ring that was built has it.
     drop(ring);
     drop(buffers);
@@ -92,10 +107,11 @@ pub fn available() -> io::Result<()> {
 
 /// Serves connections until the server stops.
 pub fn run(thread: &FastThread) -> Result<(), CacheError> {
-    let (ring, buffers) = build().map_err(CacheError::system("io_uring_setup"))?;
+    let (ring, buffers, wait_flags) = build().map_err(CacheError::system("io_uring_setup"))?;
     let mut this = Loop {
         thread,
         ring,
+        wait_flags,
         buffers,
         table: Table::new(),
         listed: Vec::new(),
@@ -128,16 +144,20 @@ impl Loop<'_> {
 
     fn wait(&mut self) -> io::Result<()> {
         let is_stalled = !self.stalled.is_empty();
-        let result = if !is_stalled && !self.holdings.waits_for_time() {
-            self.ring.submit_and_wait(1)
-        } else {
-            let time = match is_stalled {
-                true => types::Timespec::new().nsec(RETRY_NS),
-                false => types::Timespec::new().sec(LOOK_S),
-            };
-            self.ring
-                .submitter()
-                .submit_with_args(1, &types::SubmitArgs::new().timespec(&time))
+        let queued = self.ring.submission().len() as u32;
+        let ring = self.ring.submitter();
+        // SAFETY: what the entries point to lives until they complete, the time through the call.
+        let result = unsafe {
+            if !is_stalled && !self.holdings.waits_for_time() {
+                ring.enter::<libc::sigset_t>(queued, 1, self.wait_flags, None)
+            } else {
+                let time = match is_stalled {
+                    true => types::Timespec::new().nsec(RETRY_NS),
+                    false => types::Timespec::new().sec(LOOK_S),
+                };
+                let arguments = types::SubmitArgs::new().timespec(&time);
+                ring.enter(queued, 1, self.wait_flags | EXT_ARG, Some(&arguments))
+            }
         };
         match result {
             Ok(_) => Ok(()),
