@@ -81,11 +81,12 @@ def notes(tuning: Tuning) -> list[str]:
     if undecided:
         names = ", ".join(sorted(name or "combinations" for name in undecided))
         found.append(f"undecided within time or blocks: {names}; more --budget or --blocks would tell")
-    found += [
+    # Levels of one race mostly have the same reason.
+    found += dict.fromkeys(
         f"{one.purpose} of {one.knob or one.level}: no interval: {one.reason}"
         for one in tuning.evidence
         if one.outcome not in ("dropped", "not-tried") and one.reason is not None
-    ]
+    )
     late = [one for one in tuning.evidence if one.outcome == "not-tried"]
     if late:
         names = ", ".join(one.knob or "" for one in late)
