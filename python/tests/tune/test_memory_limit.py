@@ -16,6 +16,7 @@ from steelyard.records.experiment import ExperimentArm
 from steelyard.tune.cells import GroupMemoryCell, cell_at
 from steelyard.tune.changes import applied
 from steelyard.tune.knobs.application import MemoryLimitKnob
+from tests.tune.machines import make_machine
 from tests.tune.test_tune import run
 
 MIB = 1 << 20
@@ -43,6 +44,7 @@ def test_a_command_beyond_its_limit_has_no_value_and_the_group_is_gone(tmp_path:
     done = run(
         tmp_path,
         *("sweep", "memory_max=48MiB,512MiB", "--blocks", "4", "--json"),
+        *("--root", str(make_machine(tmp_path / "machine"))),
         *("--metric", r"rate=rate (\S+)", "--", sys.executable, "-c", USE, "128"),
     )
     document = json.loads(done.stdout)
@@ -106,6 +108,6 @@ def test_the_units_drop_in_has_the_limit() -> None:
     ],
 )
 def test_what_cannot_be_limited_is_refused(tmp_path: Path, words: list[str], message: str) -> None:
-    done = run(tmp_path, *words)
+    done = run(tmp_path, words[0], "--root", str(make_machine(tmp_path / "machine")), *words[1:])
     assert done.returncode == 2
     assert message in done.stderr
