@@ -83,12 +83,7 @@ class Change:
         }
         try:
             _make(folder)
-            partial = path.with_suffix(".partial")
-            with partial.open("w", encoding="utf-8") as file:
-                json.dump(entry, file)
-                file.flush()
-                os.fsync(file.fileno())
-            _rename(partial, path)
+            _write(path, entry)
         except OSError as error:
             raise WorkloadFailedError(
                 f"{path}: the undo journal cannot be written, so nothing was changed: {error.strerror}",
@@ -123,12 +118,7 @@ def keep(changes: Sequence[Change]) -> None:
     try:
         _make(folder)
         moving = folder / f"{first:06}{_MOVING}"
-        partial = moving.with_suffix(".partial")
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump(moves, file)
-            file.flush()
-            os.fsync(file.fileno())
-        _rename(partial, moving)
+        _write(moving, moves)
         _move(moving)
     except OSError as error:
         raise WorkloadFailedError(f"{folder}: the change cannot be kept: {error.strerror}") from error
@@ -148,6 +138,16 @@ def _go_on_keeping() -> None:
     for moving in sorted(kept_dir().glob(f"*{_MOVING}")):
         with contextlib.suppress(OSError, *_UNREADABLE):
             _move(moving)
+
+
+def _write(path: Path, content: object) -> None:
+    """Write a file that is there whole or not at all, also after a loss of power. Raises OSError."""
+    partial = path.with_suffix(".partial")
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    _rename(partial, path)
 
 
 def _rename(source: Path, target: Path) -> None:

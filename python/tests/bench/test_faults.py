@@ -225,7 +225,7 @@ def test_a_server_that_outgrows_the_memory_limit(runner):
 
 
 def test_a_server_that_answers_garbage(runner):
-    server = f"{sys.executable} {HERE / 'garbage_server.py'} {{port}}"
+    server = f"{sys.executable} {HERE / 'programs' / 'garbage_server.py'} {{port}}"
     live = runner.start(settings=(f"server_command={server}",))
     code, stdout, _ = live.finish()
     assert live.left() == {}

@@ -18,9 +18,10 @@ _OFF_RATIO = 0.07
 
 
 def _is_taken_for_settled(
-    random: Random, warmup: int, count: int, deviation: float, correlation: float, slowness: float | None
+    lengths: tuple[int, int], deviation: float, correlation: float, slowness: float | None, random: Random
 ) -> Outcome:
     """Approach a level of 100 in ``slowness`` times the measure phase, or be there all the time."""
+    warmup, count = lengths
     values = np.full(warmup + count, 100.0)
     if slowness is not None:
         time = np.arange(-warmup, count)
@@ -40,14 +41,7 @@ def _approach(
     *,
     is_limit: bool = False,
 ) -> Situation:
-    trial = partial(
-        _is_taken_for_settled,
-        warmup=lengths[0],
-        count=lengths[1],
-        deviation=deviation,
-        correlation=correlation,
-        slowness=slowness,
-    )
+    trial = partial(_is_taken_for_settled, lengths, deviation, correlation, slowness)
     name = (
         f"mean {100 * _OFF_RATIO:.0f} % below, time constant {slowness:g} of the measure phase,"
         f" {lengths[0]} + {lengths[1]} intervals, noise {deviation:g} %, correlation {correlation:g}"
@@ -56,14 +50,7 @@ def _approach(
 
 
 def _there(lengths: tuple[int, int], deviation: float, correlation: float, bar: float | None) -> Situation:
-    trial = partial(
-        _is_taken_for_settled,
-        warmup=lengths[0],
-        count=lengths[1],
-        deviation=deviation,
-        correlation=correlation,
-        slowness=None,
-    )
+    trial = partial(_is_taken_for_settled, lengths, deviation, correlation, None)
     name = (
         f"settled all the time, {lengths[0]} + {lengths[1]} intervals, noise {deviation:g} %,"
         f" correlation {correlation:g}"
