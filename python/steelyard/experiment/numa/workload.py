@@ -54,10 +54,10 @@ class _Looks:
     """Looks at X and its co-runner: often at first, so that short commands are seen, then seldom."""
 
     x: Watch
+    tree: Tree
     co_runner: Watch | None = None
     beside: Process | None = None
     wait_s: float = _FIRST_LOOK_S
-    tree: Tree = Tree()  # noqa: RUF009 - it has no state but its root
 
     def look(self, pid: int) -> float:
         """Look once; return after how many seconds to look again."""
@@ -78,6 +78,7 @@ class ScenarioTrials:
     directory: Path
     clock: Clock
     interrupts: Interrupts
+    tree: Tree = Tree()  # noqa: RUF009 - it has no state but its root
 
     def measure(self, arm: ExperimentArm, block: int) -> Measured:
         """Try a scenario once."""
@@ -85,7 +86,7 @@ class ScenarioTrials:
         if place is None:
             raise AssertionError("every arm is a scenario")
         cpus, nodes = placed(arm)
-        looks = _Looks(Watch(cpus, nodes))
+        looks = _Looks(Watch(cpus, nodes), self.tree)
         try:
             with self._co_runner(arm, place, block) as beside:
                 if beside is not None:
