@@ -14,7 +14,7 @@ Not here: statistics of repeated runs, and drawing.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from steelyard._base import UsageError
@@ -42,6 +42,8 @@ class Side:
     profile: Profile | None = None
     counters: CounterUse | None = None
     power_w: Quantity = field(default_factory=lambda: Quantity(None, "w", "not read"))
+    headline: str | None = None
+    """The metric that the run is about."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class RunComparison:
     profile: tuple[dict[str, Any], ...]
     cautions: tuple[str, ...] = field(default_factory=tuple)
     counters: CounterComparison | None = None
+    headline: ResultDifference | None = None
+    """The metric that the runs are about, also where it is the same; None where one lacks it."""
 
 
 def compare_runs(a: Side, b: Side) -> RunComparison:
@@ -104,6 +108,7 @@ def compare_runs(a: Side, b: Side) -> RunComparison:
         profile=tuple(profile),
         cautions=(*_cautions(a, b), *machine_caution, *profile_cautions),
         counters=compare_counters(a.counters, b.counters, (a.power_w, b.power_w)),
+        headline=None if a.headline is None else _difference(a.headline, a.run.metrics, b.run.metrics),
     )
 
 
@@ -114,18 +119,29 @@ def _known(metrics: Mapping[str, Metric]) -> set[str]:
 def _results(a: Mapping[str, Metric], b: Mapping[str, Metric]) -> tuple[list[ResultDifference], list[str]]:
     differences, same = [], []
     for name in _known(a) & _known(b):
-        left, right = a[name], b[name]
-        if left.value is None or right.value is None or left.unit != right.unit:
-            continue
-        ratio = right.value / left.value if left.value > 0 and right.value > 0 else None
-        if left.value == right.value or (ratio is not None and abs(ratio - 1) < SAME_RATIO):
-            same.append(name)
-            continue
-        better = None
-        if left.better in ("higher", "lower"):
-            better = (right.value > left.value) == (left.better == "higher")
-        differences.append(ResultDifference(name, left.value, right.value, left.unit, ratio, better))
+        found = _difference(name, a, b)
+        if found is not None:
+            if _is_same(found):
+                same.append(name)
+            else:
+                differences.append(found)
     return sorted(differences, key=_place), sorted(same)
+
+
+def _difference(name: str, a: Mapping[str, Metric], b: Mapping[str, Metric]) -> ResultDifference | None:
+    """Return how a metric differs, None where it has no value in one of both or another unit."""
+    left, right = a.get(name), b.get(name)
+    if left is None or right is None or left.value is None or right.value is None or left.unit != right.unit:
+        return None
+    ratio = right.value / left.value if left.value > 0 and right.value > 0 else None
+    found = ResultDifference(name, left.value, right.value, left.unit, ratio, None)
+    if left.better in ("higher", "lower") and not _is_same(found):
+        found = replace(found, better=(right.value > left.value) == (left.better == "higher"))
+    return found
+
+
+def _is_same(found: ResultDifference) -> bool:
+    return found.a == found.b or (found.ratio is not None and abs(found.ratio - 1) < SAME_RATIO)
 
 
 def _place(difference: ResultDifference) -> tuple[float, str]:

@@ -141,6 +141,7 @@ def _side(directory: Path) -> Side:
         data.profile.profile,
         data.conditions.counters,
         power(data.conditions),
+        data.headline[0] if data.headline else None,
     )
 
 

@@ -1,5 +1,6 @@
 """Two runs: what differs, in which order, and what must be known before it is believed."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from steelyard._base import UsageError
 from steelyard.analyze.comparison import Side, compare_runs
 from steelyard.analyze.rules.findings import Finding
 from steelyard.records import Metric, Parameter, Run
+from steelyard.report.compare.page import results_of
 from tests.report.runs import load_result, machine_record, run_record
 
 
@@ -35,6 +37,19 @@ def test_half_and_double_count_alike_and_zero_first() -> None:
     assert found.differences[0].ratio is None
     assert found.same == ("same_per_s",)
     assert any("one run each" in caution for caution in found.cautions)
+
+
+def test_the_headline_stands_first_whether_it_differs_or_not() -> None:
+    others = {"x_per_s": rate(100.0)}
+    for value, better in ((100.4, None), (90.0, False)):
+        a = replace(side("a", turns_per_s=rate(100.0), **others), headline="turns_per_s")
+        b = side("b", turns_per_s=rate(value), x_per_s=rate(300.0))
+        found = compare_runs(a, b)
+        assert found.headline is not None
+        assert (found.headline.b, found.headline.better) == (value, better)
+        assert [one.name for one in results_of(found)] == ["turns_per_s", "x_per_s"]
+    lacks = compare_runs(a, side("b", **others))
+    assert (lacks.headline, results_of(lacks)) == (None, [])
 
 
 def test_what_only_one_run_has_is_named_and_not_compared() -> None:

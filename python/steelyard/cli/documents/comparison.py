@@ -86,6 +86,10 @@ class Compared(Value):
     differences: list[ResultDifference] = Field(
         description="Results that differ, the largest difference first"
     )
+    headline: ResultDifference | None = Field(
+        default=None,
+        description="The metric that the runs are about, also where it is the same; null where one lacks it",
+    )
     same: list[str] = Field(description="Results within 1 % of each other")
     only_a: list[str] = Field(description="Results that only A has")
     only_b: list[str] = Field(description="Results that only B has")

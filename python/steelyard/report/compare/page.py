@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from steelyard.analyze.comparison import RunComparison
+from steelyard.analyze.comparison import ResultDifference, RunComparison
 from steelyard.analyze.suite_comparison import MemberComparison, SuiteComparison
 from steelyard.records import Run
 from steelyard.report import format as fmt
@@ -96,7 +96,7 @@ def run_sections(runs: tuple[Run, Run], comparison: RunComparison) -> list[Secti
             difference.ratio,
             WORDS[difference.better],
         )
-        for difference in comparison.differences
+        for difference in results_of(comparison)
     ]
     columns = ("result", Column("A"), Column("B"), Column("B over A"), "B is")
     machines = [(row["what"], str(row["a"]), str(row["b"]), row["effect"]) for row in comparison.machine]
@@ -109,6 +109,13 @@ def run_sections(runs: tuple[Run, Run], comparison: RunComparison) -> list[Secti
         _profile(comparison.profile),
     ]
     return [section for section in sections if _has_rows(section)]
+
+
+def results_of(comparison: RunComparison) -> list[ResultDifference]:
+    """Return the headline first, also where it is the same, then the results that differ."""
+    headline = comparison.headline
+    others = [one for one in comparison.differences if headline is None or one.name != headline.name]
+    return others if headline is None else [headline, *others]
 
 
 def _has_rows(section: Section) -> bool:

@@ -17,7 +17,7 @@ from steelyard.analyze.suite_comparison import MemberComparison, SuiteComparison
 from steelyard.records import Run
 from steelyard.report import format as fmt
 from steelyard.report.compare.counters import counter_lines
-from steelyard.report.compare.page import WORDS
+from steelyard.report.compare.page import WORDS, results_of
 from steelyard.report.metrics import metric_name, metric_text
 from steelyard.report.terminal import safe
 
@@ -31,7 +31,8 @@ def runs_summary(runs: tuple[Run, Run], comparison: RunComparison) -> Renderable
     ]
     parts += [safe(f"!  {caution}") for caution in comparison.cautions]
     table = Table("result", "A", "B", "B over A", "", box=box.SIMPLE_HEAD, pad_edge=False)
-    for difference in comparison.differences[:_ROWS_AT_MOST]:
+    results = results_of(comparison)
+    for difference in results[:_ROWS_AT_MOST]:
         texts = [fmt.plain(metric_text(difference.name, run.metrics[difference.name])) for run in runs]
         table.add_row(
             safe(metric_name(difference.name, runs[0].benchmark)),
@@ -40,10 +41,8 @@ def runs_summary(runs: tuple[Run, Run], comparison: RunComparison) -> Renderable
             WORDS[difference.better],
         )
     parts += [Text(), table]
-    if len(comparison.differences) > _ROWS_AT_MOST:
-        parts.append(
-            Text(f"{len(comparison.differences) - _ROWS_AT_MOST} more results differ (--report, --json)")
-        )
+    if len(results) > _ROWS_AT_MOST:
+        parts.append(Text(f"{len(results) - _ROWS_AT_MOST} more results differ (--report, --json)"))
     if comparison.same:
         parts.append(Text(f"{len(comparison.same)} results within 1 %", style="dim"))
     if comparison.counters is not None:
