@@ -19,7 +19,7 @@ from steelyard.analyze.run_files import PROFILES
 from steelyard.bench.children import descendants_of
 from steelyard.bench.hook import SIDES, Hook, HookContext, ProcessHandle
 from steelyard.bench.parameters import Parameter, Settings
-from steelyard.bench.recorders import stacks
+from steelyard.bench.recorders import java_names, stacks
 
 _ALL = "profile-all.folded"
 _PROCESS = "hook-profile"
@@ -52,13 +52,7 @@ class ProfileHook(Hook):
 
         scope = ["--all"]
         if attempts.counter_of_all_processes() is not None:
-            pids = [
-                each
-                for side in SIDES
-                for pid in context.processes_of(side).values()
-                for each in (pid, *descendants_of(pid))
-            ]
-            scope = [word for pid in pids for word in ("--pid", str(pid))]
+            scope = [word for pid in _processes(context) for word in ("--pid", str(pid))]
         hz = self.options.count("hz")
         try:
             command = stacks.sampling_command(
@@ -79,12 +73,15 @@ class ProfileHook(Hook):
         """Have the stacks named while their processes still run, and part them by side."""
         if self._process is None:
             return
-        context.interrupt_process(self._process)
-        try:
-            code = context.wait_process(self._process, stacks.FINISH_S)
-        except SteelyardError as error:
-            context.record("missing", error.message)
-            return
+        with java_names.written(_processes(context), context.wait) as reasons:
+            if reasons:
+                context.record("no_java_names", [*reasons])
+            context.interrupt_process(self._process)
+            try:
+                code = context.wait_process(self._process, stacks.FINISH_S)
+            except SteelyardError as error:
+                context.record("missing", error.message)
+                return
         if not (context.directory / _ALL).is_file():
             reason = stacks.reason_of(context.last_line(self._process), f"ended with code {code}")
             context.record("missing", reason)
@@ -118,3 +115,13 @@ class ProfileHook(Hook):
             context.add_artifact("profile_folded" if side == "server" else f"profile_{side}_folded", file)
         elif side == "server":
             context.record("missing", "no sample of the servers fell into the measure phase")
+
+
+def _processes(context: HookContext) -> list[int]:
+    """Return the ids of all processes of servers and load."""
+    return [
+        each
+        for side in SIDES
+        for pid in context.processes_of(side).values()
+        for each in (pid, *descendants_of(pid))
+    ]

@@ -56,6 +56,9 @@ class Context:
     def interrupt_process(self, process):
         pass
 
+    def wait(self, seconds):
+        pass
+
     def wait_process(self, process, timeout_s):
         raise WorkloadFailedError(f"{process.name} took longer than {timeout_s:g} s")
 
