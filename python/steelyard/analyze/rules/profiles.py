@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.profiles.figures import ProfileUse
+from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without
 
@@ -308,7 +309,7 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
         if profile is None or share < tax.ratio:
             return None
         leaders = [profile.leaders[category] for category in tax.categories if category in profile.leaders]
-        most = f", most of it in {leaders[0]}" if leaders else ""
+        most = f", most of it in {short_function(leaders[0])}" if leaders else ""
         return Finding(
             f"{percent(share)} of the CPU time {tax.verb}{most}.",
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),

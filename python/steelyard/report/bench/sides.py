@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from steelyard.analyze.counters.sides import OF_MACHINE
 from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.profiles.figures import ReadProfile
+from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.run_files import COUNTERS, PROFILE, TOP_DOWN_HOOK
 from steelyard.report import format as fmt
 from steelyard.report.counters.document import power
@@ -233,7 +234,8 @@ def side_lines(data: ReportData) -> list[tuple[str, str]]:
         profiled = read.use
         if profiled is not None:
             own = list(profiled.own.items())[:_NAMED]
-            lines.append((f"{side} hot", ", ".join(f"{name} {_share(share)}" for name, share in own)))
+            words = ", ".join(f"{short_function(name)} {_share(share)}" for name, share in own)
+            lines.append((f"{side} hot", words))
     missing = _missing(data)
     return [*lines, ("not recorded", missing)] if missing else lines
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.profiles.tax_rules import Rules
 from steelyard.fleet.profiles.sample_size import PRECISION
 from steelyard.fleet.profiles.shares import Share
@@ -329,7 +330,7 @@ def _tax(top: Top) -> Chart:
 
 def _behind(category: object) -> str:
     functions = getattr(category, "functions", ())
-    return ", ".join(row.function[:60] for row in functions[:3])
+    return ", ".join(short_function(row.function)[:60] for row in functions[:3])
 
 
 def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:

@@ -4,6 +4,7 @@ In: shares of busy samples. Out: a `Table`, the busiest functions first.
 """
 
 from steelyard.analyze.profiles.figures import ProfileUse
+from steelyard.analyze.profiles.names import short_function
 from steelyard.report import format as fmt
 from steelyard.report.sections import Cell, Table
 
@@ -14,7 +15,7 @@ def functions_table(use: ProfileUse, count: int, caption: str) -> Table:
     """Return the ``count`` functions with the largest shares of their own."""
     rows = tuple(
         (
-            Cell(name),
+            Cell(short_function(name), name),
             Cell(use.modules.get(name, ""), words=True),
             _ratio(own),
             _ratio(use.total.get(name)),

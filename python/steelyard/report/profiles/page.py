@@ -18,6 +18,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from steelyard.analyze.profiles.diff import OWN, RUNS, Change, ProfileDiff, Table
+from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.profiles.profile import Profile, Weights, modules_of, weigh
 from steelyard.analyze.profiles.tax_map import TaxMap
 from steelyard.analyze.profiles.tax_rules import Rules
@@ -222,7 +223,7 @@ def _categories(tax: TaxMap) -> list[dict[str, Any]]:
             "share": fmt.quantity(category.share_ratio, "ratio"),
             "samples": f"{category.samples:,}",
             "functions": ", ".join(
-                f"{f.function[:80]} {fmt.plain(fmt.quantity(f.share_ratio, 'ratio'))}"
+                f"{short_function(f.function)[:80]} {fmt.plain(fmt.quantity(f.share_ratio, 'ratio'))}"
                 for f in category.functions[:4]
             ),
         }

@@ -17,6 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from steelyard.analyze.profiles.diff import OWN, RUNS, ProfileDiff, Table
+from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.profiles.tax_map import TaxMap
 from steelyard.report import format as fmt
@@ -89,7 +90,8 @@ def _tax(tax: TaxMap) -> Grid:
             if category.group == "application"
             else "green"
         )
-        functions = ", ".join(safe(function.function[:_NAME]).plain for function in category.functions[:2])
+        names = [short_function(function.function)[:_NAME] for function in category.functions[:2]]
+        functions = ", ".join(safe(name).plain for name in names)
         grid.add_row(
             Text(category.title),
             _ratio(category.share_ratio),
@@ -109,7 +111,7 @@ def _functions(functions: Sequence[FunctionRow], total: int) -> Grid:
         grid.add_row(
             _ratio(row.own / total),
             _ratio(row.total / total),
-            safe(row.function[:200]),
+            safe(short_function(row.function)[:200]),
             safe(row.module[:40]),
         )
     return grid
