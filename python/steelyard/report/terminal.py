@@ -5,7 +5,10 @@ A module of its own, so that a plain table does not import the readers of runs a
 
 from rich.text import Text
 
+from steelyard.report.format import plain
+
 
 def safe(text: str) -> Text:
-    """Return ``text`` without characters that a terminal would obey."""
-    return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
+    """Return ``text`` with ordinary spaces, and without characters that a terminal would obey."""
+    letters = (letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in plain(text))
+    return Text("".join(letters))

@@ -11,6 +11,8 @@ from steelyard.analyze import Evidence, Finding
 from steelyard.decide.score import Refusal
 from steelyard.records import Check, Level, Verdict
 from steelyard.report import table
+from steelyard.report.format import quantity
+from steelyard.report.terminal import safe
 from tests.report.conftest import SCORE
 from tests.report.runs import load_result, run_record
 
@@ -33,6 +35,13 @@ def summary(**changes: object) -> RenderableType:
     run = run_record(load_result(), Path("20261121-tao"), **changes)
     return table.run_summary(
         run, score=SCORE, findings=[FINDING], report_path=Path("/runs/20261121-tao/report.html")
+    )
+
+
+def test_figures_keep_their_space_and_names_are_not_obeyed() -> None:
+    assert (
+        safe(f"feed ({quantity(0.331, 'ratio')} of its CPUs)\x1b[2J").plain
+        == "feed (33.1 % of its CPUs)\ufffd[2J"
     )
 
 
