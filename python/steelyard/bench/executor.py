@@ -16,6 +16,7 @@ import collections
 import contextlib
 import os
 import queue
+import re
 import signal
 import subprocess
 import threading
@@ -34,7 +35,9 @@ from steelyard._base import (
     format_cpu_list,
 )
 
-_TAIL_BYTES = 4096
+_TAIL_BYTES = 16384
+_FRAME = re.compile(r"\s+at \S.*\(.*\)\s*$|\s+\.\.\. \d+ (more|common frames omitted)$")
+"""A line of a stack trace as a JVM prints it: what failed stands above."""
 _SIGNALLED = 128
 """steelyard-exec, as shells do, reports a process that signal S ended with exit code 128 + S."""
 
@@ -106,7 +109,7 @@ class Process(Protocol):
         """Return the lines that came since the last call, as (``stdout`` or ``stderr``, text)."""
 
     def last_line(self) -> str | None:
-        """Return the last line of standard error that is not JSON: where programs say what went wrong."""
+        """Return the last line of standard error that says what went wrong: no JSON, no stack trace."""
 
     def write(self, text: str) -> None:
         """Write to its standard input."""
@@ -175,7 +178,7 @@ class LocalProcess:
                     except OSError as error:
                         self.log_error = f"{self.log}: {error.strerror}"
             text = raw.decode("utf-8", "replace").rstrip("\n")
-            if stream == "stderr" and text.strip() and not text.startswith("{"):
+            if stream == "stderr" and not text.startswith("{") and _says(text):
                 self._tail.append(text)
             self._queue.put((stream, text))
 
@@ -198,7 +201,7 @@ class LocalProcess:
         return lines
 
     def last_line(self) -> str | None:
-        """Return the last line of standard error that is not JSON; of the log where that holds it all."""
+        """Return it of standard error, or of the log where that holds all."""
         if self._tail or self._readers:
             return self._tail[-1] if self._tail else None
         try:
@@ -207,7 +210,7 @@ class LocalProcess:
                 lines = log.read().decode("utf-8", "replace").splitlines()
         except OSError:
             return None
-        return next((line for line in reversed(lines) if line.strip()), None)
+        return next((line for line in reversed(lines) if _says(line)), None)
 
     def write(self, text: str) -> None:
         """Write to its standard input; a process that has ended is noticed by `poll`, not here."""
@@ -235,6 +238,11 @@ class LocalProcess:
             with contextlib.suppress(BrokenPipeError):
                 self.popen.stdin.close()
         return ending
+
+
+def _says(line: str) -> bool:
+    """Return whether a line of output may say what went wrong."""
+    return bool(line.strip()) and _FRAME.match(line) is None
 
 
 class LocalExecutor:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import UsageError, WorkloadFailedError, executable
-from steelyard.bench.executor import Ending
+from steelyard.bench.executor import Ending, LocalExecutor
 from steelyard.machine.cgroups import memory_groups
 from steelyard.machine.tree import Tree
 from steelyard.records import Level, RunStatus
@@ -273,3 +273,15 @@ def test_what_others_mean_by_2_nobody_knows():
     assert Ending(4, None).error_of(["steelyard-load"]) is WorkloadFailedError
     assert Ending(None, 9).error_of(["steelyard-load"]) is WorkloadFailedError
     assert Ending(2, None).error_of(["memcached"]) is WorkloadFailedError
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_what_failed_is_named_and_not_where(tmp_path, direct):
+    failed = "java.lang.OutOfMemoryError: Java heap space"
+    trace = rf"{failed}\n\tat a.B.c(B.java:1)\n\tat java.base/d.E.<init>(E.java)\n\t... 3 more\n"
+    process = LocalExecutor().start(
+        "server", ["sh", "-c", f"printf '{trace}' >&2; exit 3"], log=tmp_path / "log", direct=direct
+    )
+    process.popen.wait(30)
+    process.finish_reading()
+    assert (str(process.poll()), process.last_line()) == ("exited with code 3", failed)
