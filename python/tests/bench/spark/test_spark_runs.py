@@ -8,12 +8,15 @@ import sys
 
 import pytest
 
+from steelyard._base import executable
 from steelyard.bench import runs
 from steelyard.bench.spark import parameters
 from steelyard.bench.stack.recipe import prepared_dir
 from steelyard.records import Level, RunStatus
 from tests.bench.conftest import linked_stacks, marked
 from tests.bench.spark.spark_driver import SOURCE, load_driver
+from tests.fleet.store.spark_cluster import cluster
+from tests.ssh_server import serving
 
 TINY = ("scale=1MB", "warmups=0")
 
@@ -79,6 +82,89 @@ def test_an_executor_that_is_killed_makes_the_run_incomplete(runner, stack):
     assert not list(live.directory.glob("scratch"))
     # What was made before stays; what was being written is gone.
     assert [path.name[:2] for path in prepared_dir("spark").iterdir()] == ["v1"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_executors_on_two_hosts_give_one_result_with_the_telemetry_of_each(runner, stack, tmp_path):
+    """Two addresses of this machine are two hosts to Spark; one of them is recorded over ssh."""
+    with (
+        cluster(tmp_path, ("127.0.0.1", "127.0.0.2")) as master,
+        serving(tmp_path / "ssh") as far,
+    ):
+        live = runner.start(
+            settings=(
+                *("scale=4MB", "warmups=1", "queries=2", f"master={master}", f"tables={tmp_path}"),
+                *("executors=2", "executor_cores=1", "memory=1GiB"),
+                "conf=spark.driver.host=127.0.0.1 spark.driver.bindAddress=127.0.0.1",
+                *(f"executor_hosts=127.0.0.2={far.address} 127.0.0.9={far.address}", f"ssh={far.ssh}"),
+                f"remote_probe={executable('steelyard-probe')}",
+            ),
+            benchmark="spark",
+        )
+        code, _, errors = live.finish(400)
+    assert code in (0, 1), errors
+    run = live.run()
+    assert run.metrics["executor_hosts"].value == 2
+    assert 1.0 <= run.metrics["host_cpu_skew_ratio"].value < 2.0
+    document = json.loads((live.directory / "stages.json").read_text())
+    stages = [
+        stage for query in document["queries"] for stage in (*query["steps"].values(), *query["others"])
+    ]
+    hosts = {host["host"]: host for host in document["hosts"]}
+    assert set(hosts) == {"127.0.0.1", "127.0.0.2", "127.0.0.9"}
+    did = [hosts[name]["did"] for name in ("127.0.0.1", "127.0.0.2")]
+    assert all(one["tasks"] > 0 and one["cpu_s"] > 0 for one in did)
+    for figure in ("tasks", "read_bytes", "shuffle_written_bytes", "shuffle_read_bytes", "written_bytes"):
+        assert sum(one[figure] for one in did) == sum(stage[figure] for stage in stages), figure
+    # Half of what is shuffled is on the other host.
+    assert sum(one["remote_read_bytes"] for one in did) > 0
+    here, there = hosts["127.0.0.1"]["telemetry"], hosts["127.0.0.2"]["telemetry"]
+    assert there["cpu_ratio"] == pytest.approx(here["cpu_ratio"], abs=0.1)
+    assert there["least_available_bytes"] == pytest.approx(here["least_available_bytes"], rel=0.1)
+    assert hosts["127.0.0.9"]["did"] is None
+    page = (live.directory / "report.html").read_text()
+    assert "of which from other executors" in page
+    assert "no executor was here" in page
+    assert live.left() == {}
+    assert not list((live.directory / "hosts").glob("*.tar"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_another_file_system_keeps_the_tables_and_what_a_killed_run_leaves_is_named(runner, stack, tmp_path):
+    """The user's configuration says what ``viewfs:`` is, as it would of an object store."""
+    configuration = tmp_path / "conf"
+    configuration.mkdir()
+    store = tmp_path / "store"
+    store.mkdir()
+    (configuration / "core-site.xml").write_text(
+        "<configuration><property><name>fs.viewfs.mounttable.store.link./warehouse</name>"
+        f"<value>{store.as_uri()}</value></property></configuration>"
+    )
+    # Steelyard's own settings win: it follows a log in one file.
+    (configuration / "spark-defaults.conf").write_text("spark.eventLog.compress true\nspark.x.y z\n")
+    settings = (*TINY, "tables=viewfs://store/warehouse", f"spark_conf={configuration}")
+    killed = runner.start(settings=(*settings, "queries=1000"), benchmark="spark")
+    killed.until(lambda: killed.in_phase("measure") and any(store.glob("steelyard-*-output")), 300.0)
+    killed.process.send_signal(signal.SIGKILL)
+    killed.finish(60)
+    killed.until(lambda: not killed.left(), 60.0)
+    # Each query replaces it: between two there is none.
+    left = {path.name for path in store.iterdir() if path.name.startswith("steelyard-")}
+    assert left <= {f"steelyard-{killed.directory.name}-output"}
+    elsewhere = runner.out.parent / "other"
+    other = runner.start("--out", str(elsewhere), settings=(*settings, "queries=1"), benchmark="spark")
+    code, _, errors = other.finish(400)
+    assert code in (0, 1), errors
+    assert f"left viewfs://store/warehouse/steelyard-{killed.directory.name}-partial and " in errors
+    # The tables are used again; of the run that ended nothing is left, neither there nor in the journal.
+    (folder,) = elsewhere.iterdir()
+    assert json.loads((folder / "stages.json").read_text())["tables"]["reused"] is True
+    names = {path.name for path in store.iterdir() if not path.name.startswith(".")}
+    assert names == {*left, f"v1-seed1-rows{parameters.rows_of(10**6)}"}
+    journal = runner.state / "steelyard" / "undo"
+    assert [path.name for path in journal.glob("*.json")] == [f"{killed.directory.name}-remote.json"]
 
 
 DUCKDB = """
