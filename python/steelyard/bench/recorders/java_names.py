@@ -15,10 +15,12 @@ Not here: JVMs that have ended; they write it by themselves with ``-XX:+DumpPerf
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,6 +130,10 @@ def _reason_of(jvm: Jvm, wait: Callable[[float], None]) -> str | None:
 
 def _told(jvm: Jvm) -> tuple[str, str]:
     """Return what a JVM answered: a code, and its last line."""
+    # Anybody may write to /tmp: who listens there must be the JVM, and has a deadline for all of the answer.
+    if jvm.socket.lstat().st_uid != Path(f"/proc/{jvm.pid}").stat().st_uid:
+        raise PermissionError(errno.EPERM, "its socket belongs to another user")
+    until = time.monotonic() + ANSWER_S
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(ANSWER_S)
         client.connect(str(jvm.socket))
@@ -135,5 +141,6 @@ def _told(jvm: Jvm) -> tuple[str, str]:
         answer = b""
         while (read := client.recv(4096)) and len(answer) < _MOST_BYTES:
             answer += read
+            client.settimeout(max(until - time.monotonic(), 0.001))
     code, _, said = answer.decode(errors="replace").partition("\n")
     return code.strip(), next((line for line in reversed(said.splitlines()) if line.strip()), "").strip()

@@ -1,9 +1,13 @@
 """Names of a running JVM's code: read by the recorder, gone afterwards; other processes are left alone."""
 
+import contextlib
+import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -71,6 +75,38 @@ def test_a_jvm_that_does_not_listen_costs_the_names_only(tmp_path):
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize("owner", ["itself", "another user"])
+def test_who_answers_without_end_is_not_waited_for(tmp_path, monkeypatch, owner):
+    if owner == "another user" and os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    monkeypatch.setattr(java_names, "ANSWER_S", 0.3)
+    process = stranger(tmp_path, has_hotspot=True, catches=True)
+    path = Path(f"/tmp/.java_pid{process.pid}")
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+            server.listen()
+            if owner == "another user":
+                os.chown(path, 65_534, 65_534)
+            dripping = threading.Thread(target=drip, args=(server,), daemon=True)
+            dripping.start()
+            with java_names.written([process.pid], time.sleep) as [reason]:
+                assert reason.endswith("timed out" if owner == "itself" else "belongs to another user")
+    finally:
+        path.unlink()
+        process.kill()
+        process.wait()
+
+
+def drip(server: socket.socket) -> None:
+    """Answer a byte at a time, never to the end."""
+    with contextlib.suppress(OSError):
+        client, _ = server.accept()
+        while True:
+            client.sendall(b"0")
+            time.sleep(0.05)
 
 
 def test_a_recording_names_what_a_running_jvm_has_compiled(tmp_path):
