@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiment.test_experiment import STEELYARD, record, start, steelyard, until
+from tests.experiment.test_experiment import COUNT, STEELYARD, record, start, steelyard, until
 from tests.ssh_server import SshServer, serving
 
 RATE = (
-    "import os,random,sys;fast=2 if 'SSH_CONNECTION' in os.environ else 1;"
-    "print('rate', 100*fast*float(sys.argv[1])*random.gauss(1,.005))"
+    f"{COUNT};import os;fast=2 if 'SSH_CONNECTION' in os.environ else 1;"
+    "print('rate', 100*fast*float(sys.argv[2])*random.Random(sys.argv[2]+str(k)).gauss(1,.005))"
 )
 """A program that does twice as much on the host that ssh leads to."""
 
@@ -37,9 +37,12 @@ def hosts(ssh: SshServer, *names: str) -> list[str]:
 
 
 def test_a_host_that_is_twice_as_fast_is_no_effect(ssh: SshServer, tmp_path: Path) -> None:
-    arms = ["--a", program(RATE, "1"), "--b", program(RATE, "1.1"), "--metric", r"rate=rate (\S+)"]
+    # One numbers file for each arm: both run at once.
+    files = [str(tmp_path / name) for name in "ab"]
+    arms = ["--a", program(RATE, files[0], "1"), "--b", program(RATE, files[1], "1.1")]
     words = [*hosts(ssh, "localhost", f"root@{ssh.address}"), *arms, "--blocks", "12", "--to-the-end"]
-    document = steelyard(tmp_path / "runs", *words, "--least-effect", "5%")
+    words += ["--metric", r"rate=rate (\S+)", "--least-effect", "5%"]
+    document = steelyard(tmp_path / "runs", *words)
     (answer,) = document["answers"]
     assert answer["outcome"] == "better"
     assert answer["ratio"] == pytest.approx(1.1, rel=0.02)
