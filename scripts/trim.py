@@ -20,14 +20,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 PACKAGES = ("duckdb", "ibis", "numpy", "pandas", "pyarrow", "pygments", "scipy")
-TESTS = ("**/tests",)
-SOURCES = ("**/*.a", "**/*.pxd", "**/*.pxi", "**/*.pyx", "**/include")
+TESTS = ("**/tests", "**/_test_*.so", "**/_ctest.*.so", "**/_cytest.*.so")
+SOURCES = ("**/*.a", "**/*.c", "**/*.h", "**/*.pxd", "**/*.pxi", "**/*.pyx", "**/include")
 UNUSED = {
     "pyarrow": (
         *("_flight*", "libarrow_flight*", "libarrow_python_flight*", "src", "_pyarrow_cpp_tests*"),
         *("_orc*", "_dataset_orc*", "_hdfs*", "_azurefs*"),
     ),
-    "numpy": ("_core/_simd.*", "_core/_*_tests.*"),
+    "numpy": ("_core/_simd.*", "_core/_*_tests.*", "distutils"),
     # Rich loads the package and colours no source text here.
     "pygments": ("lexers/[!_]*.py",),
     "scipy": ("datasets", "fftpack", "io", "misc", "odr"),
