@@ -98,6 +98,13 @@ impl Output {
         self.ready.capacity() + self.held_bytes + self.last_bytes()
     }
 
+    /// Gives back the memory of answers that have left.
+    pub fn give_back_idle(&mut self) {
+        if self.ready.is_empty() {
+            self.ready = Vec::new();
+        }
+    }
+
     /// Answers owed by slow threads.
     #[inline]
     pub fn owed(&self) -> usize {

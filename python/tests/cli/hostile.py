@@ -71,7 +71,8 @@ def changed(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
         elif how == "rename" and isinstance(parent, dict):
             parent[draw(st.sampled_from(("", "\n", "\0", "x" * 300, "__class__")))] = parent.pop(path[-1])
         else:
-            parent[path[-1]] = draw(st.sampled_from(ODD_VALUES))
+            # A copy: the next change may fall into it.
+            parent[path[-1]] = copy.deepcopy(draw(st.sampled_from(ODD_VALUES)))
     return made
 
 

@@ -53,6 +53,45 @@ def test_half_sent_values_are_bounded_and_others_served(io: str) -> None:
         assert int(server.stats()["memory_kicks"]) > 100
 
 
+@pytest.mark.parametrize("io", ["uring", "epoll"])
+def test_buffers_that_hold_nothing_close_nobody(io: str) -> None:
+    """They keep their size for the next answer: of many connections that is more than all may hold."""
+    if io == "uring" and not servers.uring_is_permitted():
+        pytest.skip("the kernel does not permit io_uring here")
+    bound = ("--memory", "32MiB", "--connection-memory", "4MiB", "--fast-threads", "1")
+    with servers.steelyard_cache("--io", io, *bound) as server, ExitStack() as stack:
+        size = 60_000
+        assert b"STORED" in ask(server, b"set key 0 0 %d\r\n" % size + b"x" * size + b"\r\n")
+        clients = [stack.enter_context(server.connect()) for _ in range(300)]
+        for _ in range(2):
+            for client in clients:
+                client.sendall(b"get key\r\n")
+                left = len(b"VALUE key 0 60000\r\n") + size + len(b"\r\nEND\r\n")
+                while left:
+                    part = client.recv(left)
+                    assert part, "it was closed"
+                    left -= len(part)
+        assert server.stats()["memory_kicks"] == "0"
+
+
+@pytest.mark.parametrize("io", ["uring", "epoll"])
+def test_answers_to_a_client_that_was_closed_meanwhile_harm_nobody(io: str) -> None:
+    """Slow threads still owe it hundreds when it has to go for what it holds."""
+    if io == "uring" and not servers.uring_is_permitted():
+        pytest.skip("the kernel does not permit io_uring here")
+    bound = ("--memory", "32MiB", "--connection-memory", "128KiB", "--fast-threads", "1", "--slow-threads", "4")
+    with servers.steelyard_cache("--io", io, "--mode", "read-through", *bound) as server:
+        half = b"set key 0 0 1000000\r\n" + b"x" * (128 << 10)
+        for turn in range(200):
+            missing = b"".join(b"get missing%d\r\n" % (100 * turn + number) for number in range(100))
+            with server.connect() as client, suppress(OSError):
+                client.sendall(missing + half)
+                client.sendall(half)
+                client.recv(1)
+        stats = server.stats()
+        assert int(stats["memory_kicks"]) > 10
+
+
 @pytest.mark.parametrize(("sent", "bound_mib"), [(0, 8), (128 << 10, 2 * 64)])
 @pytest.mark.parametrize("io", ["uring", "epoll"])
 def test_a_thousand_silent_clients_hold_what_the_manual_says(io: str, sent: int, bound_mib: int) -> None:

@@ -250,7 +250,33 @@ impl Loop<'_> {
         }
     }
 
+    fn give_back_idle(&mut self) {
+        for number in self.table.numbers() {
+            if let Some(connection) = self.table.get(number) {
+                connection.session.give_back_idle();
+            }
+            self.note(number);
+        }
+    }
+
+    fn note(&mut self, number: u64) {
+        if let Some(connection) = self.table.get(number) {
+            let (bytes, is_half_sent) = (
+                connection.session.held_bytes(),
+                connection.session.is_half_sent(),
+            );
+            self.holdings
+                .note(&mut connection.holding, bytes, is_half_sent);
+        }
+    }
+
     fn make_room(&mut self) {
+        if self.holdings.is_over() {
+            self.give_back_idle();
+            if !self.holdings.is_due(self.now_s) {
+                return;
+            }
+        }
         let all = self.table.entries();
         let all = all.map(|(number, connection)| (number, &connection.holding));
         let kicks = &self.thread.reporter.kicks;

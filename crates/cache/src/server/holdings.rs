@@ -4,6 +4,9 @@
 //! close: those that have not gone on with a half-sent request for the time that it may take, and, while all hold more than the
 //! thread's share of `--connection-memory`, those that have been silent longest.
 //!
+//! Buffers keep their size for the next request; under want of room the empty ones are given back first, and only what is in use
+//! closes a connection.
+//!
 //! Invariant: a connection that holds nothing is never closed here.
 
 use std::sync::atomic::AtomicU64;
@@ -93,10 +96,16 @@ impl Holdings {
         self.half_sent > 0 && self.timeout_s > 0
     }
 
+    /// Whether all hold more than the thread's share.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.bytes > self.share_bytes
+    }
+
     /// Whether [`Holdings::leave`] has something to do.
     #[inline]
     pub fn is_due(&self, now_s: u32) -> bool {
-        self.bytes > self.share_bytes || self.waits_for_time() && now_s != self.looked_s
+        self.is_over() || self.waits_for_time() && now_s != self.looked_s
     }
 
     /// The numbers of the connections that have to go, of `all`.
@@ -115,7 +124,7 @@ impl Holdings {
         let mut others: Vec<(u32, usize, u64)> = Vec::new();
         let mut leave = Vec::new();
         let mut left_bytes = self.bytes;
-        let is_over = self.bytes > self.share_bytes;
+        let is_over = self.is_over();
         for (number, holding) in all {
             if is_silent(holding) {
                 leave.push(number);

@@ -170,6 +170,14 @@ impl Session {
         self.unread.capacity() + self.output.held_capacity()
     }
 
+    /// Gives back buffers that hold nothing.
+    pub fn give_back_idle(&mut self) {
+        if self.unread.is_empty() {
+            self.unread = Vec::new();
+        }
+        self.output.give_back_idle();
+    }
+
     /// Whether a request has come by half, so that the client is to go on.
     #[inline]
     pub fn is_half_sent(&self) -> bool {

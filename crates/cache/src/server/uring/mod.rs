@@ -233,7 +233,10 @@ impl Loop<'_> {
             self.list(number);
         }
         for filled in post.filled {
-            if let Some(connection) = self.table.get(filled.connection) {
+            // One that was closed for what it held has forgotten what it is owed.
+            if let Some(connection) = self.table.get(filled.connection)
+                && !connection.closed
+            {
                 connection
                     .session
                     .output()
@@ -247,7 +250,7 @@ impl Loop<'_> {
     fn received(&mut self, number: u64, result: i32, flags: u32) {
         let buffer = cqueue::buffer_select(flags);
         if let Some(connection) = self.table.get(number) {
-            if let (Some(buffer), true) = (buffer, result > 0) {
+            if let (Some(buffer), true, false) = (buffer, result > 0, connection.closed) {
                 let worker = self.thread.worker(self.now_s, self.epoch_s, number);
                 connection
                     .session
@@ -323,8 +326,27 @@ impl Loop<'_> {
         }
     }
 
+    fn give_back_idle(&mut self) {
+        for number in self.table.numbers() {
+            if let Some(connection) = self.table.get(number) {
+                connection.session.give_back_idle();
+                if !connection.send_in_flight && connection.sent >= connection.sending.len() {
+                    connection.sending = Vec::new();
+                    connection.sent = 0;
+                }
+            }
+            self.note(number);
+        }
+    }
+
     /// Closes the connections that hold too much. What they hold is given back at once, but for a send under way.
     fn make_room(&mut self) {
+        if self.holdings.is_over() {
+            self.give_back_idle();
+            if !self.holdings.is_due(self.now_s) {
+                return;
+            }
+        }
         let all = self.table.entries();
         let all = all.filter(|(_, connection)| !connection.closed);
         let all = all.map(|(number, connection)| (number, &connection.holding));
