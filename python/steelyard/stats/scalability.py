@@ -336,7 +336,9 @@ def _peak(value: float, low: float | None, high: float | None, last: float, reas
     if low is None or high is None:
         return Parameter(value, low, high, False, reason)
     if math.isinf(high):
-        least = "" if math.isinf(low) else f": if there is one, it is at {low:.3g} CPUs or more"
+        least = (
+            "" if math.isinf(low) or low <= last else f": if there is one, it is at {low:.3g} CPUs or more"
+        )
         return Parameter(value, low, high, False, f"the steps up to {last:g} CPUs show no peak{least}")
     return Parameter(value, low, high, True, None)
 

@@ -79,7 +79,16 @@ def test_answers_to_a_client_that_was_closed_meanwhile_harm_nobody(io: str) -> N
     """Slow threads still owe it hundreds when it has to go for what it holds."""
     if io == "uring" and not servers.uring_is_permitted():
         pytest.skip("the kernel does not permit io_uring here")
-    bound = ("--memory", "32MiB", "--connection-memory", "128KiB", "--fast-threads", "1", "--slow-threads", "4")
+    bound = (
+        "--memory",
+        "32MiB",
+        "--connection-memory",
+        "128KiB",
+        "--fast-threads",
+        "1",
+        "--slow-threads",
+        "4",
+    )
     with servers.steelyard_cache("--io", io, "--mode", "read-through", *bound) as server:
         half = b"set key 0 0 1000000\r\n" + b"x" * (128 << 10)
         for turn in range(200):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from steelyard._base import format_cpu_list
 from steelyard.machine.layout import describe_limits, read_layout
+from steelyard.machine.topology import numa_nodes
 from steelyard.machine.tree import Tree
 
 from .trees import recorded, write_tree
@@ -40,6 +41,18 @@ def test_cores_caches_packages_and_nodes_are_read(tmp_path: Path) -> None:
     assert layout.memory_nodes == (0, 1)
     assert layout.distance(0, 1) == 21
     assert describe_limits(layout) == []
+
+
+def test_the_only_node_has_the_memory_of_the_machine(tmp_path: Path) -> None:
+    # As seen in a guest of 126 GiB whose memory was plugged in after its start.
+    files = {
+        f"{_NODE}/online": "0",
+        f"{_NODE}/node0/cpulist": "0-15",
+        f"{_NODE}/node0/meminfo": "Node 0 MemTotal: 4812272 kB",
+        "proc/meminfo": "MemTotal: 131981020 kB\n",
+    }
+    (node,) = numa_nodes(Tree(write_tree(tmp_path, files)))
+    assert node.memory_bytes == 131981020 << 10
 
 
 def test_the_affinity_limits_and_is_said(tmp_path: Path) -> None:

@@ -97,6 +97,15 @@ def test_recorded_curves_fit_as_an_optimiser_fits_them(name: str) -> None:
         assert "show no peak" in (fit.peak.reason or "")
 
 
+def test_a_peak_that_was_not_seen_is_not_said_to_be_within_the_steps() -> None:
+    # Counted on 16 CPUs, as Mops/s: threads that write beside what all read are far from any law.
+    one, two, four = [326.4, 326.1, 249.2, 233.1], [189.5, 213.1, 240.1, 221.4], [335.2, 415.3, 370.9, 397.0]
+    eight, all_cpus = [553.4, 543.3, 586.6, 472.2], [1062.4, 1091.4, 1175.9, 1041.8]
+    fit = fit_law({1: one, 2: two, 4: four, 8: eight, 16: all_cpus})
+    assert fit.peak.low == 1
+    assert fit.peak.reason == "the steps up to 16 CPUs show no peak"
+
+
 def test_two_steps_determine_nothing_and_say_so() -> None:
     fit = fit_law({1: [100.0, 101.0, 99.0], 2: [150.0, 149.0, 151.0]})
     assert fit.contention.value is None
