@@ -91,8 +91,9 @@ lock:
 	scripts/lock
 
 # Fuzzes each target for a minute.
-fuzz:
+fuzz: build-dev
 	scripts/fuzz 60
+	$(PYTEST) -n logical --maxprocesses 8 -m hypothesis --hypothesis-profile search python/tests
 
 # Packages in dist/: a wheel that needs no Rust, and the agent as a Debian package and an image.
 dist:

@@ -1,8 +1,10 @@
 """What holds for all tests.
 
-How long one example of a property may take says nothing on a busy machine. A shell that starts
-pytest in the background has it ignore SIGINT, and `nohup` SIGHUP, and every program that a test
-starts would inherit that: tests send theirs both.
+How long one example of a property may take says nothing on a busy machine. Which examples are tried follows
+from the test, so that it passes or fails whoever runs it; `make fuzz` draws others.
+
+A shell that starts pytest in the background has it ignore SIGINT, and `nohup` SIGHUP, and every program that a
+test starts would inherit that: tests send theirs both.
 
 Bytecode is kept whatever the environment says: without it each of the hundreds of programs that tests start
 compiles all that it imports, and pytest rewrites the assertions of a hundred modules before the first result.
@@ -14,7 +16,9 @@ import sys
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("steelyard", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_ALWAYS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("steelyard", _ALWAYS, derandomize=True)
+settings.register_profile("search", _ALWAYS, print_blob=True)
 settings.load_profile("steelyard")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
