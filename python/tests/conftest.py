@@ -3,8 +3,8 @@
 How long one example of a property may take says nothing on a busy machine. Which examples are tried follows
 from the test, so that it passes or fails whoever runs it; `make fuzz` draws others.
 
-A shell that starts pytest in the background has it ignore SIGINT, and `nohup` SIGHUP, and every program that a
-test starts would inherit that: tests send theirs both.
+A shell that starts pytest in the background has it ignore SIGINT, and `nohup` SIGHUP, and every program that
+a test starts would inherit that: tests send theirs both.
 
 Bytecode is kept whatever the environment says: without it each of the hundreds of programs that tests start
 compiles all that it imports, and pytest rewrites the assertions of a hundred modules before the first result.

@@ -216,7 +216,7 @@ def numa_nodes(tree: Tree) -> list[NumaNode]:
             )
         )
     if len(nodes) == 1 and nodes[0].memory_bytes is not None:
-        # Memory that was plugged into a running guest can be missing in the node's count: 4.6 of 126 GiB were seen.
+        # Memory that was plugged into a running guest can be missing in the node's count: 4.6 of 126 GiB.
         machine_bytes = parse_size(keyed(tree.text("proc/meminfo")).get("MemTotal", "")) or 0
         nodes = [nodes[0].model_copy(update={"memory_bytes": max(nodes[0].memory_bytes, machine_bytes)})]
     return nodes
