@@ -161,6 +161,16 @@ def test_missing_is_a_dash_with_its_reason_and_zero_is_zero() -> None:
     assert text.count(">–</td>") == 3
 
 
+def test_nanoseconds_are_drawn_in_units_that_people_read() -> None:
+    line = Series("p99", [1, 2], [4e6, None], low=[3e6, None], high=[5e6, None])
+    spec = Chart(
+        "c", "Latency", (line,), y_unit="ns", y_range=(0, 6e6), marks=(Mark("y", 2e6, "bound"),)
+    ).spec()
+    assert (spec["yUnit"], spec["yRange"], spec["marks"][0]["at"]) == ("s", [0, 0.006], 0.002)
+    (drawn,) = spec["series"]
+    assert [drawn[name] for name in ("y", "low", "high")] == [[0.004, None], [0.003, None], [0.005, None]]
+
+
 def test_terminal_shows_tables_and_obeys_no_name() -> None:
     out = io.StringIO()
     Console(file=out, width=160, force_terminal=False).print(

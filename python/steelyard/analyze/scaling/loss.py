@@ -188,4 +188,4 @@ def _cause(whole: Quantity, terms: list[LossTerm], missing: str | None) -> str:
     if (main.share.value or 0.0) >= MAIN_RATIO:
         return _CAUSES[main.name]
     costs = [term for term in terms if (term.share.value or 0.0) >= 1 - MAIN_RATIO]
-    return "several: " + ", ".join(f"{term.name} {term.factor.value:.3g}x" for term in costs)
+    return ", ".join(f"{term.name} {term.factor.value:.3g}x" for term in costs)

@@ -189,19 +189,19 @@ class Chart:
             "xTitle": self.x_title,
             "yTitle": self.y_title,
             "xUnit": self.x_unit,
-            "yUnit": self.y_unit,
+            "yUnit": "s" if self.y_unit == "ns" else self.y_unit,
             "xKind": self.x_kind,
             "xLog": self.x_log,
             "yLog": self.y_log,
             "xRange": None if self.x_range is None else [self._x(end) for end in self.x_range],
-            "yRange": self.y_range,
+            "yRange": None if self.y_range is None else [self._y(end) for end in self.y_range],
             "fromZero": self.from_zero,
             "horizontal": self.horizontal,
             "stacked": self.stacked,
             "marks": [
                 {
                     "axis": m.axis,
-                    "at": self._x(m.value) if m.axis == "x" else m.value,
+                    "at": self._x(m.value) if m.axis == "x" else self._y(m.value),
                     "label": m.label,
                     "role": m.role,
                 }
@@ -218,17 +218,21 @@ class Chart:
             return utc(value)
         return str(value)[:_NAME_LENGTH] if self.x_kind == "name" else short(value)
 
+    def _y(self, value: float | None) -> float | None:
+        # Axes put prefixes before seconds: 4 ms, where nanoseconds would be 4M ns.
+        return short(value / 1e9 if value is not None and self.y_unit == "ns" else value)
+
     def _series(self, series: Series) -> dict[str, Any]:
         spec: dict[str, Any] = {
             "name": series.name[:_NAME_LENGTH],
             "kind": series.kind,
             "role": series.role,
             "x": [self._x(value) for value in series.x],
-            "y": [short(value) for value in series.y],
+            "y": [self._y(value) for value in series.y],
         }
         if series.low is not None and series.high is not None:
-            spec["low"] = [short(value) for value in series.low]
-            spec["high"] = [short(value) for value in series.high]
+            spec["low"] = [self._y(value) for value in series.low]
+            spec["high"] = [self._y(value) for value in series.high]
         if series.dash:
             spec["dash"] = series.dash
         if series.labels is not None:

@@ -187,7 +187,7 @@ def _by_use(name: str, title: str, unit: str, scaling: Scaling, of: Callable[[St
         x_title="CPU use",
         x_unit="ratio",
         y_unit=unit,
-        x_range=(0.0, 1.0),
+        x_range=(0.0, 1.03),
         from_zero=True,
     )
 
