@@ -8,6 +8,7 @@ Not here: what a benchmark needs (``recipe``), and package managers (``packages`
 """
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -53,6 +54,10 @@ OF_THE_FIGURES = frozenset(
     }
 )
 """Checks that judge how far a figure may be believed. What another check calls invalid does not work."""
+_ABOVE = ", see above"
+_ERROR = re.compile(r"\[?(error|e|fatal)\b\]?:?\s", re.IGNORECASE)
+"""How Maven, pip, apt and git begin the line that says what is wrong."""
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +251,17 @@ def _run_install(payload: str, folder: Path, environment: Mapping[str, str]) -> 
     except subprocess.TimeoutExpired as error:
         raise EnvironmentLacksError(f"{command[0]} took longer than {PAYLOAD_TIMEOUT_S:.0f} s") from error
     if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise EnvironmentLacksError(
-            f"{payload}: {lines[-1].strip() if lines else f'its installation ended with {done.returncode}'}"
-        )
+        said = _complaint(done.stderr) or f"its installation ended with {done.returncode}"
+        raise EnvironmentLacksError(f"{payload}: {said}")
+
+
+def _complaint(stderr: str) -> str:
+    """Return the last line of a payload's ``install``; where it refers to what a tool said, that too."""
+    lines = [line for line in (_ESCAPES.sub("", line).strip() for line in stderr.splitlines()) if line]
+    if not lines or not lines[-1].endswith(_ABOVE):
+        return lines[-1] if lines else ""
+    first = next((line for line in lines[:-1] if _ERROR.match(line)), None)
+    return f"{lines[-1].removesuffix(_ABOVE)}: {first}" if first else lines[-1]
 
 
 def _smoke(name: str, progress: "Progress") -> SmokeRun:
