@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.profiles.names import short_function
+from steelyard.analyze.profiles.profile import UNKNOWN
 from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without
 
@@ -28,8 +29,13 @@ SPINNING = (
     "queued_spin_lock_slowpath",
     "pv_native_queued_spin_lock_slowpath",
 )
-NOT_HOT = ("[unknown]", "[no stack]", "_PyEval_EvalFrameDefault")
+NOT_HOT = (UNKNOWN, "[no stack]", "_PyEval_EvalFrameDefault")
 CONVENTION = "convention: a share at which optimising this category alone pays"
+
+
+def _unnamed(function: str) -> str | None:
+    """Return the library of samples without a name, as `Frame.key` writes them; None of a function."""
+    return function.removeprefix(f"{UNKNOWN} [").removesuffix("]") if function.startswith(UNKNOWN) else None
 
 
 def _profile(conditions: Conditions) -> ProfileUse | None:
@@ -56,13 +62,19 @@ def _hot(conditions: Conditions) -> Finding | None:
         return None
     share = named[name]
     where = profile.modules.get(name)
+    step = "Look at its callers in the flame graph, and at its instructions (perf annotate)."
+    if (library := _unnamed(name)) is not None:
+        said = f"{library}, whose functions have no name here"
+        step = "Install its debug symbols (the package -dbgsym, or debuginfod), and profile again."
+    else:
+        said = f"{name}{f' ({where})' if where else ''} itself"
     return Finding(
-        f"{percent(share)} of the CPU time is in {name}{f' ({where})' if where else ''} itself.",
+        f"{percent(share)} of the CPU time is in {said}.",
         (
-            Evidence(f"samples in {name}", share, "ratio", HOT_RATIO),
+            Evidence(f"samples in {library or name}", share, "ratio", HOT_RATIO),
             Evidence("samples", float(profile.samples), "1", float(SAMPLES)),
         ),
-        "Look at its callers in the flame graph, and at its instructions (perf annotate).",
+        step,
         0.35 + 0.4 * share,
         gain=f"at most {1 / max(1 - share, 0.02):.1f} x, without it (Amdahl)",
     )
@@ -309,7 +321,8 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
         if profile is None or share < tax.ratio:
             return None
         leaders = [profile.leaders[category] for category in tax.categories if category in profile.leaders]
-        most = f", most of it in {short_function(leaders[0])}" if leaders else ""
+        has_name = bool(leaders) and _unnamed(leaders[0]) is None
+        most = f", most of it in {short_function(leaders[0])}" if has_name else ""
         return Finding(
             f"{percent(share)} of the CPU time {tax.verb}{most}.",
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),

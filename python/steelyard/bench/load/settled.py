@@ -55,12 +55,16 @@ def wait_until_settled(
             judged = len(series)
             plateau = steady.settled(series, tolerance_ratio=tolerance_ratio)
             if plateau is not None:
-                claim = f"the {quantity} settled at {plateau.level:.4g} after {elapsed_s:.1f} s"
+                claim = f"the {quantity} settled at {_figure(plateau.level)} after {elapsed_s:.1f} s"
                 return WarmUp(True, elapsed_s, claim)
         if elapsed_s >= most_s:
-            last = f", last {series[-1]:.4g}" if series else ""
+            last = f", last {_figure(series[-1])}" if series else ""
             claim = f"the {quantity} had not settled after {elapsed_s:.1f} s{last}"
             return WarmUp(False, elapsed_s, claim, () if values is not None else tuple(series))
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def throughput(loads: Sequence[LoadWatch]) -> list[float]:

@@ -408,6 +408,20 @@ PROFILED: dict[str, Conditions] = {
 }
 
 
+def test_samples_without_a_name_are_told_by_their_library() -> None:
+    unnamed = "[unknown] [libSvtAv1Enc.so.1.4.1]"
+    (finding,) = explain(sampled(own={unnamed: 0.42}, modules={unnamed: "libSvtAv1Enc.so.1.4.1"}))
+    assert (
+        finding.claim
+        == "42 % of the CPU time is in libSvtAv1Enc.so.1.4.1, whose functions have no name here."
+    )
+    assert "debug symbols" in finding.next_step
+    (finding,) = explain(
+        sampled(categories={"runtime_interpreter": 0.6}, leaders={"runtime_interpreter": unnamed})
+    )
+    assert finding.claim == "60 % of the CPU time is interpreted application code."
+
+
 def test_every_rule_about_profiles_has_a_case_here() -> None:
     load_rules()
     assert set(PROFILED) == {
