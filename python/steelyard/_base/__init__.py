@@ -1,5 +1,5 @@
 """What every package stands on: errors with exit codes, safe reading of files, where shipped files are,
-and lists of CPUs.
+lists of CPUs, and text without its colours.
 
 Not here: anything that knows of runs, machines or measurements.
 """
@@ -14,6 +14,7 @@ from steelyard._base.errors import (
     UsageError,
     WorkloadFailedError,
 )
+from steelyard._base.escapes import without_escapes
 from steelyard._base.files import RECORD_BYTES_AT_MOST, open_regular, read_at_most, read_regular, read_tail
 from steelyard._base.interrupts import held_back
 from steelyard._base.paths import REPAIR_HINT, data_dir, executable, schemas_dir, workloads_dir
@@ -45,5 +46,6 @@ __all__ = [
     "read_tail",
     "replacing",
     "schemas_dir",
+    "without_escapes",
     "workloads_dir",
 ]

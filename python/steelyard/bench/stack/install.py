@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import steelyard
-from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError
+from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, without_escapes
 from steelyard.bench import declaration
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.stack import installation as records
@@ -57,7 +57,6 @@ OF_THE_FIGURES = frozenset(
 _ABOVE = ", see above"
 _ERROR = re.compile(r"\[?(error|e|fatal)\b\]?:?\s", re.IGNORECASE)
 """How Maven, pip, apt and git begin the line that says what is wrong."""
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +256,7 @@ def _run_install(payload: str, folder: Path, environment: Mapping[str, str]) -> 
 
 def _complaint(stderr: str) -> str:
     """Return the last line of a payload's ``install``; where it refers to what a tool said, that too."""
-    lines = [line for line in (_ESCAPES.sub("", line).strip() for line in stderr.splitlines()) if line]
+    lines = [line for line in (without_escapes(line).strip() for line in stderr.splitlines()) if line]
     if not lines or not lines[-1].endswith(_ABOVE):
         return lines[-1] if lines else ""
     first = next((line for line in lines[:-1] if _ERROR.match(line)), None)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from steelyard._base import without_escapes
 from steelyard.telemetry.perf_stat.rows import (
     LINE_AT_MOST,
     NOT_COUNTED,
@@ -30,7 +31,6 @@ from steelyard.telemetry.perf_stat.rows import (
     seconds_of,
 )
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _GROUPS = re.compile("(?<=\\d)[\u00a0\u202f\u2009'\u2019\u066c](?=\\d)")
 _HEADER = re.compile(r"^\s*Performance counter stats for (.{0,4000}?)(?: \((\d{1,9}) runs?\))?:\s*$")
 _INTERVALS = re.compile(r"^#\s+time\s")
@@ -72,7 +72,7 @@ def read(lines: Sequence[str]) -> Output:
     output = Output()
     reader = _Reader(output)
     for line in lines:
-        reader.take(_GROUPS.sub("", _COLOUR.sub("", line[:LINE_AT_MOST].rstrip("\r\n"))))
+        reader.take(_GROUPS.sub("", without_escapes(line[:LINE_AT_MOST].rstrip("\r\n"))))
     return output
 
 
