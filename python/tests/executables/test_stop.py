@@ -24,7 +24,7 @@ from .rank import SMALL, SMALL_LEAF
 # A child that would outlive the test by far.
 LONG = ("sleep", "600")
 TICK_S = 0.05
-ATTEMPTS = 8
+ATTEMPTS = 4
 
 
 class Stage:
@@ -312,7 +312,7 @@ def settle(process: "subprocess.Popen[bytes]", looks: int = 60) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_sigterm_ends_it_within_a_second(state: str, tmp_path: Path) -> None:
-    """Neighbours make an end late now and then, for 20 s at a stretch; what needs longer by itself always is."""
+    """Neighbours may make an end late now and then; what needs longer by itself is late each time."""
     for attempt in range(ATTEMPTS):
         folder = tmp_path / f"{attempt}"
         folder.mkdir()
@@ -324,8 +324,9 @@ def test_sigterm_ends_it_within_a_second(state: str, tmp_path: Path) -> None:
             process.terminate()
             if is_ended(process, 1):
                 return
-            assert is_ended(process, 1), f"{state} is still there after two seconds"
-    pytest.fail(f"{state} took more than a second, three times")
+            # Kernels were seen that let no new thread run for 20 s beside a busy one.
+            assert is_ended(process, 30), f"{state} is still there after half a minute"
+    pytest.fail(f"{state} took more than a second, {ATTEMPTS} times")
 
 
 def test_every_executable_has_its_states() -> None:
