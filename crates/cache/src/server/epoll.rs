@@ -229,21 +229,15 @@ impl Loop<'_> {
             interest |= libc::EPOLLIN as u32;
         }
         let stalled = connection.session.stalled();
-        let (bytes, is_half_sent) = (
-            connection.session.held_bytes(),
-            connection.session.is_half_sent(),
-        );
-        self.holdings
-            .note(&mut connection.holding, bytes, is_half_sent);
-        if interest != connection.interest {
-            connection.interest = interest;
-            let raw = connection.socket.as_raw_fd();
-            if self
+        let raw = connection.socket.as_raw_fd();
+        let is_changed = std::mem::replace(&mut connection.interest, interest) != interest;
+        self.note(number);
+        if is_changed
+            && self
                 .control(libc::EPOLL_CTL_MOD, raw, interest, number)
                 .is_err()
-            {
-                return self.close(number);
-            }
+        {
+            return self.close(number);
         }
         if stalled {
             self.stalled.push(number);
