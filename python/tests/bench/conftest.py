@@ -114,6 +114,13 @@ class Live:
         """Processes of the run that still live."""
         return {pid: command for pid, command in marked(self.mark).items() if pid != self.process.pid}
 
+    def unpacks_elsewhere(self) -> list[str]:
+        """Processes of Java of the run that live and would leave files outside its directory when killed."""
+        programs = [command for command in self.left().values() if command.split(" ")[0].endswith("/java")]
+        assert programs
+        own = f"-Djava.io.tmpdir={self.directory.absolute()}/"
+        return [command for command in programs if own not in command]
+
 
 @dataclass
 class Runner:

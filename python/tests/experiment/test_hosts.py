@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,6 +109,9 @@ def test_a_benchmark_is_run_by_the_steelyard_of_the_host(ssh: SshServer, tmp_pat
     given = [one for one in made if one["value"] is not None]
     assert given, [one["reason"] for one in made]
     assert all(one["run_id"] and one["readings"]["response_p99_ns"] > 0 for one in given)
+    runs = Path(f"/tmp/steelyard-{record(document)['experiment_id']}")
+    assert {one["run_id"] for one in given} <= {path.name for path in runs.iterdir()}
+    shutil.rmtree(runs)
     assert record(document)["metric"]["unit"] == "1/s"
 
 

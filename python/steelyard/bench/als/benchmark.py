@@ -138,7 +138,7 @@ class AlsBench(SparkJob):
 
         session, settings = self.session, self.settings
         scratch = scratch_folder(session, settings.text("directory"), "scratch")
-        for name in ("local", "work"):
+        for name in ("local", "tmp", "work"):
             (scratch / name).mkdir()
         events = session.directory / "spark-events"
         events.mkdir()

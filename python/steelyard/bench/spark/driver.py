@@ -66,7 +66,7 @@ def place_folders(session: "Session") -> Folders:
 
     settings = session.settings
     scratch = scratch_folder(session, settings.text("directory"), "scratch")
-    for name in ("local", "work"):
+    for name in ("local", "tmp", "work"):
         (scratch / name).mkdir()
     events = session.directory / "spark-events"
     events.mkdir()

@@ -396,6 +396,7 @@ def test_one_run(runner, installed):
 def test_kill_9_in_the_measure_phase(runner, installed, victim):
     live = runner.start(benchmark="cassandra", settings=(*SHORT, "measure=60", "workload=c"))
     live.until(lambda: live.in_phase("measure"), 200)
+    assert not live.unpacks_elsewhere()
     pid = live.pid_of("server") if victim == "server" else live.process.pid
     os.kill(pid, signal.SIGKILL)
     code, _, _ = live.finish(100)

@@ -40,6 +40,8 @@ def test_a_killed_steelyard_leaves_no_process_and_no_data(runner, monkeypatch, t
     live = runner.start(benchmark=name, settings=CASES[name])
     live.until(lambda: live.in_phase("measure"), 300)
     live.until(lambda: live.pid_of(WRITTEN_BEFORE[name]) if name in WRITTEN_BEFORE else live.left(), 60)
+    if name in PAYLOADS:
+        assert not live.unpacks_elsewhere()
     live.process.kill()
     assert live.finish()[0] == -signal.SIGKILL
     live.until(lambda: not live.left(), 60)

@@ -130,6 +130,7 @@ def _own_settings(folders: Folders, port: int) -> dict[str, str]:
     return _addresses(port) | {
         "fs.defaultFS": "file:///",
         "hadoop.tmp.dir": str(scratch / "tmp"),
+        "yarn.node-attribute.fs-store.root-dir": str(scratch / "attributes"),
         "yarn.nodemanager.local-dirs": str(scratch / "local"),
         "yarn.nodemanager.log-dirs": str(folders.logs.absolute()),
         "yarn.app.mapreduce.am.staging-dir": str(scratch / "staging"),
@@ -141,7 +142,9 @@ def _own_settings(folders: Folders, port: int) -> dict[str, str]:
     }
 
 
-def _java(java: Path, heap_bytes: int, configuration: Path, *command: str) -> list[str]:
+def _java(java: Path, heap_bytes: int, folders: Folders, configuration: Path, *command: str) -> list[str]:
+    temporary = folders.scratch / "java"
+    temporary.mkdir(exist_ok=True)
     classes = [
         configuration.absolute(),
         payload_source(PAYLOAD) / "conf",
@@ -150,7 +153,14 @@ def _java(java: Path, heap_bytes: int, configuration: Path, *command: str) -> li
     return [
         # Tasks run with the Java of this variable; nothing else of the caller's configuration counts.
         *("/usr/bin/env", "-u", "HADOOP_CONF_DIR", f"JAVA_HOME={java_home(java)}", str(java)),
-        *(f"-Xmx{heap_bytes // MIB}m", *_JAVA, "-cp", ":".join(map(str, classes)), *command),
+        *(
+            f"-Xmx{heap_bytes // MIB}m",
+            f"-Djava.io.tmpdir={temporary}",
+            *_JAVA,
+            "-cp",
+            ":".join(map(str, classes)),
+            *command,
+        ),
     ]
 
 
@@ -173,7 +183,11 @@ def start_cluster(
     _site(folders.configuration / "core-site.xml", left)
     written = folders.configuration / "cluster.xml"
     command = _java(
-        java, CLUSTER_BYTES, folders.configuration, "steelyard.hadoop.Cluster", str(written.absolute())
+        java,
+        CLUSTER_BYTES,
+        folders,
+        folders.configuration,
+        *("steelyard.hadoop.Cluster", str(written.absolute())),
     )
     process = session.start_process(
         "cluster", command, cpus=session.placement.server, comm="java", grace_s=GRACE_S
@@ -206,4 +220,4 @@ def driver_command(
     }
     words = [word for option, value in given.items() for word in (f"--{option}", str(value))]
     configuration = Path(cluster) if cluster else folders.configuration
-    return _java(java, DRIVER_BYTES, configuration, "steelyard.hadoop.Driver", name, *words)
+    return _java(java, DRIVER_BYTES, folders, configuration, "steelyard.hadoop.Driver", name, *words)

@@ -18,7 +18,7 @@ from steelyard.bench.parameters import Settings
 from steelyard.bench.ports import HOST
 from steelyard.bench.stack.recipe import payload_dir, payload_source
 from steelyard.bench.stack.spark.recipe import PAYLOAD
-from steelyard.bench.stack.spark.settings import DAEMON_BYTES, DRIVER_BYTES, MIB, STANDALONE
+from steelyard.bench.stack.spark.settings import DAEMON_BYTES, DRIVER_BYTES, MIB, STANDALONE, is_here
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
@@ -35,7 +35,7 @@ class Folders:
     """Where a run's data are."""
 
     scratch: Path
-    """Of shuffled and spilled data, and of the worker."""
+    """Of shuffled and spilled data, of the worker, and of what Java unpacks."""
     events: Path
     tables: str
     """URL of the tables."""
@@ -91,11 +91,17 @@ def environment(java_home: Path, scratch: Path, configured: Path, *, is_local: b
     if is_local:
         variables |= {
             "SPARK_LOCAL_IP": HOST,
+            "SPARK_DAEMON_JAVA_OPTS": _temporary(scratch),
             "SPARK_DAEMON_MEMORY": f"{DAEMON_BYTES // MIB}m",
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
             "SPARK_NO_DAEMONIZE": "1",
         }
     return variables
+
+
+def _temporary(scratch: Path) -> str:
+    """Return the option of Java that has it put into ``scratch`` what it would leave in /tmp when killed."""
+    return f'-Djava.io.tmpdir="{scratch / "tmp"}"'
 
 
 def with_variables(variables: Mapping[str, str], *command: str) -> list[str]:
@@ -156,6 +162,7 @@ def settings_of_spark(settings: Settings, master: str, folders: Folders) -> dict
     is_local = master.startswith("local")
     found = {
         "spark.eventLog.dir": folders.events.absolute().as_uri(),
+        "spark.driver.defaultJavaOptions": _temporary(folders.scratch),
         "spark.driver.memory": f"{(settings.count('memory') if is_local else DRIVER_BYTES) // MIB}m",
         "spark.executor.memory": f"{_heap_mib(settings)}m",
         "spark.executor.cores": str(settings.count("executor_cores")),
@@ -164,4 +171,6 @@ def settings_of_spark(settings: Settings, master: str, folders: Folders) -> dict
     }
     if is_local or settings.text("master") == STANDALONE:
         found |= {"spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
+    if is_here(settings.text("master")):
+        found["spark.executor.defaultJavaOptions"] = _temporary(folders.scratch)
     return found | dict(text.split("=", 1) for text in settings.text("conf").split())

@@ -221,6 +221,7 @@ def test_a_dump_that_is_not_read_to_its_end_is_no_corpus(runner, data, tmp_path,
 def test_what_dies_in_the_measure_phase_leaves_nothing(runner, data, victim):
     live = runner.start(benchmark="nutch", settings=(*MANY, f"data={data}"))
     live.until(lambda: live.in_phase("measure"), 250)
+    assert not live.unpacks_elsewhere()
     if victim == "task":
         task = live.until(lambda: task_of(live), 100)
         os.kill(task, signal.SIGKILL)
