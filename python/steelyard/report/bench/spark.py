@@ -26,7 +26,7 @@ _COLUMNS = (
 )
 _DID = (
     *("tasks", "failed", "CPU time", "read", "written", "shuffle written", "shuffle read"),
-    *("of which from other executors", "spilled", "garbage collection"),
+    *("from other executors", "spilled", "garbage collection"),
 )
 _SEEN = (
     ("cpu_ratio", "ratio", "CPU use"),
@@ -64,8 +64,8 @@ def _hosts(document: dict[str, Any]) -> list[Section]:
     hosts = document.get("hosts", [])
     if not hosts:
         return []
-    did = tuple(_did(host["host"], host["did"]) for host in hosts if host["did"])
-    each = tuple(_did(executor["host"], executor) for executor in document["executors"])
+    did = tuple(_did(host["host"], str(len(host["did"]["id"].split())), host["did"]) for host in hosts if host["did"])
+    each = tuple(_did(executor["host"], executor["id"], executor) for executor in document["executors"])
     tables = [Table(("host", "executors", *_DID), did)]
     if len(each) > len(did):
         tables.append(Table(("host", "executor", *_DID), each))
@@ -92,10 +92,10 @@ def _hosts(document: dict[str, Any]) -> list[Section]:
     return [Section("hosts", "Hosts", intro, tables=tuple(tables))]
 
 
-def _did(host: str, did: dict[str, Any]) -> tuple[Cell, ...]:
+def _did(host: str, executors: str, did: dict[str, Any]) -> tuple[Cell, ...]:
     return (
         Cell(host),
-        Cell(did["id"]),
+        Cell(executors),
         _figure(did["tasks"], "1"),
         _figure(did["failed_tasks"], "1"),
         _figure(did["cpu_s"], "s"),

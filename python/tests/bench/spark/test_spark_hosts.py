@@ -143,7 +143,7 @@ def test_a_host_is_recorded_over_ssh_and_keeps_nothing(tmp_path):
 
 def test_the_result_and_the_page_have_every_host(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "_running", lambda data, queries: None)
-    events = [added("0", "10.9.8.7"), added("1", "10.9.8.8"), job("query-1", 1)]
+    events = [added("0", "10.9.8.7"), added("1", "10.9.8.8"), added("2", "10.9.8.7"), job("query-1", 1)]
     events += [task_on("0", "10.9.8.7", **FIGURES), task_on("1", "10.9.8.8", **FIGURES)]
     executors = read_executors(log_in(tmp_path, events), {"query-1"})
     bench = object.__new__(SparkBench)
@@ -168,7 +168,8 @@ def test_the_result_and_the_page_have_every_host(tmp_path, monkeypatch):
     }
     (tmp_path / "stages.json").write_text(json.dumps(document))
     *_, hosts = report.sections(SimpleNamespace(folder=tmp_path))
-    did, known, missing = ([[cell.text for cell in row] for row in one.rows] for one in hosts.tables)
-    assert [row[:3] for row in did] == [["10.9.8.7", "0", "1"], ["10.9.8.8", "1", "1"]]
+    did, each, known, missing = ([[cell.text for cell in row] for row in one.rows] for one in hosts.tables)
+    assert [row[:3] for row in did] == [["10.9.8.7", "2", "1"], ["10.9.8.8", "1", "1"]]
+    assert [row[:3] for row in each] == [["10.9.8.7", "0", "1"], ["10.9.8.7", "2", "0"], ["10.9.8.8", "1", "1"]]
     assert known[0][0] == "10.9.8.7"
     assert [row[0] for row in missing] == ["10.9.8.8", "10.9.8.9"]
