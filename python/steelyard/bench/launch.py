@@ -30,7 +30,7 @@ from steelyard.bench.clock import Clock, SystemClock
 from steelyard.bench.executor import Executor, LocalExecutor
 from steelyard.bench.footprint import Footprint, misfit
 from steelyard.bench.manifest import Manifest
-from steelyard.bench.parameters import Settings, check_names, parse_assignments
+from steelyard.bench.parameters import Settings, by_benchmark, parse_assignments
 from steelyard.bench.placement import Placement
 from steelyard.bench.placement.parameters import BINDING
 from steelyard.bench.placement.request import as_allowed, live_layout, placement_of, record_of
@@ -93,6 +93,8 @@ class Plan:
     benchmark: type[Benchmark]
     suite: str | None
     tier: str
+    chosen: Mapping[str, str]
+    """Of the settings, those that were asked for, as texts."""
     settings: Settings
     placement: Placement
     machine: Machine
@@ -105,8 +107,11 @@ def plan(request: Request, machine: Machine) -> list[Plan]:
     suite, names, tier = tiers.resolve(request.name, request.tier)
     declarations = [declaration.find(name) for name in names]
     benchmarks = [entry.load() for entry in declarations]
-    known = [parameter.name for benchmark in benchmarks for parameter in benchmark.parameters]
-    check_names(request.chosen, known, owner=request.name)
+    declared = {
+        name: [parameter.name for parameter in benchmark.parameters]
+        for name, benchmark in zip(names, benchmarks, strict=True)
+    }
+    asked = by_benchmark(request.chosen, declared, owner=request.name)
     if request.repeat < 1:
         raise UsageError(f"--repeat {request.repeat}: allowed is 1..")
     for entry in declarations:
@@ -115,20 +120,20 @@ def plan(request: Request, machine: Machine) -> list[Plan]:
     layout = live_layout()
     plans: list[Plan] = []
     for entry, benchmark in zip(declarations, benchmarks, strict=True):
+        chosen = asked[entry.name]
         placement = placement_of(
             benchmark,
             layout,
-            request.chosen,
+            chosen,
             server_cpus=request.server_cpus,
             load_cpus=request.load_cpus,
         )
-        placement = as_allowed(placement, is_asked=request.chosen.get(BINDING) == "node")
-        declared = {parameter.name for parameter in benchmark.parameters}
+        placement = as_allowed(placement, is_asked=chosen.get(BINDING) == "node")
         suggest = partial(benchmark.suggest, machine=machine, tier=tier, placement=placement)
         seeded = {SEED: secrets.randbits(_SEED_BITS)}
         settings = Settings.resolve(
             benchmark.parameters,
-            {name: text for name, text in request.chosen.items() if name in declared},
+            chosen,
             lambda chosen, suggest=suggest, seeded=seeded: {**seeded, **suggest(chosen)},  # type: ignore[misc]
             owner=entry.name,
         )
@@ -142,7 +147,9 @@ def plan(request: Request, machine: Machine) -> list[Plan]:
         except EnvironmentLacksError as error:
             lacks = error
         name = suite.name if suite else None
-        plans.append(Plan(entry, benchmark, name, tier, settings, placement, machine, footprint, lacks))
+        plans.append(
+            Plan(entry, benchmark, name, tier, chosen, settings, placement, machine, footprint, lacks)
+        )
     return plans
 
 
@@ -336,9 +343,7 @@ def _one(
 def command_line(request: Request, planned: Plan, seed: int) -> list[str]:
     """Return the command that repeats exactly this run."""
     command = ["steelyard", "run", planned.declared.name, "--tier", planned.tier]
-    declared = {parameter.name for parameter in planned.benchmark.parameters}
-    chosen = {name: text for name, text in request.chosen.items() if name in declared}
-    return command + _options(request, {**chosen, SEED: str(seed)})
+    return command + _options(request, {**planned.chosen, SEED: str(seed)})
 
 
 def _suite_command(request: Request) -> list[str]:

@@ -10,7 +10,7 @@ Not here: what a parameter does.
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -241,6 +241,37 @@ def check_names(chosen: Iterable[str], declared: Iterable[str], *, owner: str) -
                 f"{owner} has no parameter {name!r}{nearest(name, known)}",
                 hint=f"valid names: {', '.join(known) or 'none'}",
             )
+
+
+def by_benchmark(
+    chosen: Mapping[str, str], declared: Mapping[str, Collection[str]], *, owner: str
+) -> dict[str, dict[str, str]]:
+    """Return what was chosen for each benchmark: ``name`` for all that have it, ``benchmark.name`` for one.
+
+    ``declared`` holds the names of each benchmark's parameters. What names a benchmark wins. Raises
+    UsageError for a parameter that no benchmark, or not the one that is named, has.
+
+    >>> by_benchmark({"b.time": "9", "time": "5"}, {"a": ["time"], "b": ["time"]}, owner="quick")
+    {'a': {'time': '5'}, 'b': {'time': '9'}}
+    """
+    every = list(dict.fromkeys(name for names in declared.values() for name in names))
+    for full in chosen:
+        benchmark, dot, name = full.rpartition(".")
+        if dot and benchmark not in declared:
+            raise UsageError(
+                f"{full}: {owner} has no benchmark {benchmark!r}{nearest(benchmark, declared)}",
+                hint=f"benchmarks: {', '.join(declared)}",
+            )
+        check_names([name], declared[benchmark] if dot else every, owner=benchmark if dot else owner)
+    return {
+        benchmark: {name: text for name, text in chosen.items() if name in names}
+        | {
+            full.removeprefix(f"{benchmark}."): text
+            for full, text in chosen.items()
+            if full.startswith(f"{benchmark}.")
+        }
+        for benchmark, names in declared.items()
+    }
 
 
 def parse_assignments(texts: Iterable[str], *, flag: str = "--set") -> dict[str, str]:

@@ -10,6 +10,7 @@ from steelyard.analyze.pressure.limits import Limits, with_set
 from steelyard.analyze.workload import read_health
 from steelyard.bench import tiers
 from steelyard.bench.launch import Request, execute
+from steelyard.bench.parameters import parse_assignments
 from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
@@ -72,6 +73,7 @@ def show_matrix(
     tier: str | None,
     limits: list[str],
     set_limits: list[str],
+    settings: list[str],
     out: Path,
     *,
     report: Path | None,
@@ -86,9 +88,9 @@ def show_matrix(
     folder = Path(name)
     code = ExitCode.OK
     if not suite_files.is_suite(folder):
-        folder, code = _run(name, tier, hooks, out)
-    elif tier is not None or hooks:
-        flag = "--tier" if tier is not None else "--set-limit"
+        folder, code = _run(name, tier, parse_assignments(settings), hooks, out)
+    elif tier is not None or hooks or settings:
+        flag = "--tier" if tier is not None else "--set-limit" if hooks else "--set"
         raise UsageError(f"{flag} is for a suite that is run: this one has been")
     from steelyard.analyze.pressure.matrix import row_of
     from steelyard.report.pressure.table import document, render
@@ -134,12 +136,14 @@ def _write_page(
     return write(path, suite_id, drawn, command=["steelyard", *sys.argv[1:]])
 
 
-def _run(name: str, tier: str | None, hooks: list[str], out: Path) -> tuple[Path, ExitCode]:
+def _run(
+    name: str, tier: str | None, chosen: dict[str, str], hooks: list[str], out: Path
+) -> tuple[Path, ExitCode]:
     if name not in tiers.suites():
         raise UsageError(
             f"unknown suite {name!r}", hint=f"suites: {', '.join(tiers.suites())}, or the folder of one"
         )
-    request = Request(name=name, tier=tier, hooks=hooks, out=out)
+    request = Request(name=name, tier=tier, chosen=chosen, hooks=hooks, out=out)
     with shown() as progress:
         launched = execute(
             request, progress=progress, planned=lambda plans: announce(request, plans, progress)

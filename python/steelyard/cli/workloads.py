@@ -70,6 +70,14 @@ def characterize(
         ),
     ] = None,
     set_limit: SetLimit = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[BENCHMARK.]NAME=VALUE",
+            help="With --suite: set a parameter of its workloads, or of one; repeatable.",
+        ),
+    ] = None,
     page: Report = None,
     out: Out = RUNS,
     as_json: Json = False,
@@ -84,9 +92,11 @@ def characterize(
             raise UsageError("--suite characterizes its own workloads: it takes no command or process")
         from steelyard.cli.matrix import show_matrix
 
-        return show_matrix(suite, tier, limit or [], set_limit or [], out, report=page, as_json=as_json)
-    if tier is not None or limit or set_limit or page is not None:
-        raise UsageError("--tier, --limit, --set-limit and --report need --suite")
+        return show_matrix(
+            suite, tier, limit or [], set_limit or [], set_ or [], out, report=page, as_json=as_json
+        )
+    if tier is not None or limit or set_limit or set_ or page is not None:
+        raise UsageError("--tier, --limit, --set-limit, --set and --report need --suite")
     if everything and (command or pid or cgroup):
         raise UsageError("--all profiles the whole machine: it takes no command, --pid or --cgroup")
     options = {"duration": duration, "interval": interval, "hz": hz, "call_graph": call_graph}

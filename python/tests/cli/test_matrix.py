@@ -20,13 +20,6 @@ def matrix(tmp_path, *more):
     return invoke(["characterize", "--suite", "sample", "--out", str(tmp_path / "runs"), *more])
 
 
-def behaving(monkeypatch, behaviour):
-    """Let the member `scripted` do this by itself, since the command sets no parameters."""
-    sample = sample_benchmarks.Scripted
-    suggest = classmethod(lambda cls, chosen, **_: {"behaviour": behaviour})
-    monkeypatch.setattr(sample, "suggest", suggest)
-
-
 def test_it_tells_what_the_suite_will_take_and_shows_every_member(tmp_path, capsys):
     assert matrix(tmp_path, "--json") == 0
     said = capsys.readouterr()
@@ -36,18 +29,18 @@ def test_it_tells_what_the_suite_will_take_and_shows_every_member(tmp_path, caps
     assert rows["spin"]["objections"] == []
 
 
-def test_an_invalid_member_is_an_answer_of_no(tmp_path, capsys, monkeypatch):
-    behaving(monkeypatch, "invalid")
-    assert matrix(tmp_path) == 1
+def test_an_invalid_member_is_an_answer_of_no(tmp_path, capsys):
+    assert matrix(tmp_path, "--set", "scripted.behaviour=invalid") == 1
     assert "scripted: invalid: as it was asked to be" in capsys.readouterr().out
     [suite] = (tmp_path / "runs").glob("*/suite.json")
     assert invoke(["characterize", "--suite", str(suite.parent)]) == 1
+    assert invoke(["characterize", "--suite", str(suite.parent), "--set", "takes=0"]) == 2
+    assert "--set is for a suite that is run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("behaviour", "code"), [("fail", 4), ("refuse", 3)])
-def test_a_member_without_a_result_leaves_the_others(tmp_path, capsys, monkeypatch, behaviour, code):
-    behaving(monkeypatch, behaviour)
-    assert matrix(tmp_path, "--json") == code
+def test_a_member_without_a_result_leaves_the_others(tmp_path, capsys, behaviour, code):
+    assert matrix(tmp_path, "--set", f"scripted.behaviour={behaviour}", "--json") == code
     said = capsys.readouterr()
     assert {row["benchmark"] for row in json.loads(said.out)["rows"]} == {"spin", "nap"}
     assert len([line for line in said.err.splitlines() if line.startswith("steelyard: ")]) == 1

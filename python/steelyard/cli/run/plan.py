@@ -8,7 +8,7 @@ from pathlib import Path
 from steelyard._base import ExitCode
 from steelyard.bench import declaration, tiers
 from steelyard.bench.launch import Request
-from steelyard.bench.parameters import check_names
+from steelyard.bench.parameters import by_benchmark
 from steelyard.bench.placement.parameters import BINDING
 from steelyard.bench.placement.request import (
     as_allowed,
@@ -24,20 +24,22 @@ def show_plan(request: Request, root: Path | None, *, as_json: bool) -> int:
     """Print the placement of each benchmark of ``request``."""
     _, names, _ = tiers.resolve(request.name, request.tier)
     benchmarks = {name: declaration.find(name).load() for name in names}
-    known = [parameter.name for benchmark in benchmarks.values() for parameter in benchmark.parameters]
-    check_names(request.chosen, known, owner=request.name)
+    declared = {
+        name: [parameter.name for parameter in benchmark.parameters] for name, benchmark in benchmarks.items()
+    }
+    chosen = by_benchmark(request.chosen, declared, owner=request.name)
     layout = live_layout() if root is None else recorded_layout(root)
     placements = {}
     for name, benchmark in benchmarks.items():
         placement = placement_of(
             benchmark,
             layout,
-            request.chosen,
+            chosen[name],
             server_cpus=request.server_cpus,
             load_cpus=request.load_cpus,
         )
         if root is None:
-            placement = as_allowed(placement, is_asked=request.chosen.get(BINDING) == "node")
+            placement = as_allowed(placement, is_asked=chosen[name].get(BINDING) == "node")
         placements[name] = placement
     if as_json:
         print_json(

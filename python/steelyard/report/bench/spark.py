@@ -64,7 +64,9 @@ def _hosts(document: dict[str, Any]) -> list[Section]:
     hosts = document.get("hosts", [])
     if not hosts:
         return []
-    did = tuple(_did(host["host"], str(len(host["did"]["id"].split())), host["did"]) for host in hosts if host["did"])
+    did = tuple(
+        _did(host["host"], str(len(host["did"]["id"].split())), host["did"]) for host in hosts if host["did"]
+    )
     each = tuple(_did(executor["host"], executor["id"], executor) for executor in document["executors"])
     tables = [Table(("host", "executors", *_DID), did)]
     if len(each) > len(did):

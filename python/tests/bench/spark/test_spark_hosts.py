@@ -170,6 +170,10 @@ def test_the_result_and_the_page_have_every_host(tmp_path, monkeypatch):
     *_, hosts = report.sections(SimpleNamespace(folder=tmp_path))
     did, each, known, missing = ([[cell.text for cell in row] for row in one.rows] for one in hosts.tables)
     assert [row[:3] for row in did] == [["10.9.8.7", "2", "1"], ["10.9.8.8", "1", "1"]]
-    assert [row[:3] for row in each] == [["10.9.8.7", "0", "1"], ["10.9.8.7", "2", "0"], ["10.9.8.8", "1", "1"]]
+    assert [row[:3] for row in each] == [
+        ["10.9.8.7", "0", "1"],
+        ["10.9.8.7", "2", "0"],
+        ["10.9.8.8", "1", "1"],
+    ]
     assert known[0][0] == "10.9.8.7"
     assert [row[0] for row in missing] == ["10.9.8.8", "10.9.8.9"]

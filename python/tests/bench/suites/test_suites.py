@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -109,6 +110,32 @@ def test_a_wrong_setting_is_refused_before_anything_is_made(tmp_path):
     with pytest.raises(UsageError, match="sample has no parameter 'behavior', did you mean behaviour"):
         launch(tmp_path, behavior="fail")
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_setting_for_one_member_wins_over_that_for_all(tmp_path):
+    launched = launch(tmp_path, seed="3", **{"nap.seed": "4"})
+    suite, found = suites.load(launched.suite)
+    assert {run.benchmark: run.parameters["seed"].value for _, run in found} == {
+        "spin": 3,
+        "scripted": 3,
+        "nap": 4,
+    }
+    assert suite.command[3:7] == ["--set", "seed=3", "--set", "nap.seed=4"]
+    [nap] = [run for _, run in found if run.benchmark == "nap"]
+    assert nap.command == ["steelyard", "run", "nap", "--tier", "quick", "--set", "seed=4", *nap.command[7:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nip.nap_s", "nip.nap_s: sample has no benchmark 'nip', did you mean nap?"),
+        ("nap.nap", "nap has no parameter 'nap', did you mean nap_s?"),
+        ("nap.behaviour", "nap has no parameter 'behaviour'"),
+    ],
+)
+def test_a_setting_for_a_member_that_has_none_is_refused(tmp_path, name, told):
+    with pytest.raises(UsageError, match=re.escape(told)):
+        launch(tmp_path, **{name: "1"})
 
 
 def test_a_lost_member_is_no_result(tmp_path):
