@@ -148,7 +148,8 @@ def _values(cells: Cells, known: NDArray[np.bool_]) -> tuple[Floats, Floats]:
 
     The logarithm, because factors multiply what work costs; usage, because that is what is paid for.
     """
-    values = np.log(cells.usage[known] / cells.work[known])
+    # Not of their ratio: figures that are no numbers make it infinite.
+    values = np.log(cells.usage[known]) - np.log(cells.work[known])
     weights = cells.usage[known]
     arm = cells.arm[known]
     mass = np.bincount(arm, weights=weights, minlength=2)

@@ -13,6 +13,7 @@ from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.cli.main import invoke
 from steelyard.fleet.rue.compare import compare
 from steelyard.fleet.rue.result import Decision
+from steelyard.fleet.rue.strata import FOLDS, Cells, explained_by
 from steelyard.fleet.rue.usage import RueSettings, observe, other_labels
 from steelyard.fleet.store.schema import TABLES
 from steelyard.fleet.store.store import write_rows
@@ -379,3 +380,11 @@ def test_exit_codes(store, flags, code, capsys):
     assert invoke(["fleet", "rue", "--store", store, *flags]) == code
     captured = capsys.readouterr()
     assert len(captured.err.splitlines()) == (1 if code else 0)
+
+
+def test_work_next_to_nothing_does_not_overflow(recwarn: pytest.WarningsRecorder) -> None:
+    arm = np.array([0, 0, 1, 1] * FOLDS)
+    usage, work = np.full(len(arm), 1e9), np.where(arm == 1, 5e-324, 1.0)
+    cells = Cells(arm, np.arange(len(arm)), usage, work, {})
+    assert explained_by(cells, ()) == (0.0, 0.0)
+    assert not recwarn.list
