@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.options import RUNS, Json, Out, Report, Tier
+from steelyard.cli.options import RUNS, Chosen, Json, Out, Report, Tier
 
 SetLimit = Annotated[
     list[str] | None,
@@ -70,14 +70,7 @@ def characterize(
         ),
     ] = None,
     set_limit: SetLimit = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="[BENCHMARK.]NAME=VALUE",
-            help="With --suite: set a parameter of its workloads, or of one; repeatable.",
-        ),
-    ] = None,
+    chosen: Chosen = None,
     page: Report = None,
     out: Out = RUNS,
     as_json: Json = False,
@@ -93,9 +86,9 @@ def characterize(
         from steelyard.cli.matrix import show_matrix
 
         return show_matrix(
-            suite, tier, limit or [], set_limit or [], set_ or [], out, report=page, as_json=as_json
+            suite, tier, limit or [], set_limit or [], chosen or [], out, report=page, as_json=as_json
         )
-    if tier is not None or limit or set_limit or set_ or page is not None:
+    if tier is not None or limit or set_limit or chosen or page is not None:
         raise UsageError("--tier, --limit, --set-limit, --set and --report need --suite")
     if everything and (command or pid or cgroup):
         raise UsageError("--all profiles the whole machine: it takes no command, --pid or --cgroup")

@@ -18,7 +18,7 @@ from steelyard.bench.parameters import Settings
 from steelyard.bench.ports import HOST
 from steelyard.bench.stack.recipe import payload_dir, payload_source
 from steelyard.bench.stack.spark.recipe import PAYLOAD
-from steelyard.bench.stack.spark.settings import DAEMON_BYTES, DRIVER_BYTES, MIB, STANDALONE, is_here
+from steelyard.bench.stack.spark.settings import DAEMON_BYTES, DRIVER_BYTES, MIB, is_here
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
@@ -169,8 +169,10 @@ def settings_of_spark(settings: Settings, master: str, folders: Folders) -> dict
         "spark.executor.instances": str(settings.count("executors")),
         "spark.cores.max": str(settings.count("executors") * settings.count("executor_cores")),
     }
-    if is_local or settings.text("master") == STANDALONE:
-        found |= {"spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
     if is_here(settings.text("master")):
-        found["spark.executor.defaultJavaOptions"] = _temporary(folders.scratch)
+        found |= {
+            "spark.driver.host": HOST,
+            "spark.driver.bindAddress": HOST,
+            "spark.executor.defaultJavaOptions": _temporary(folders.scratch),
+        }
     return found | dict(text.split("=", 1) for text in settings.text("conf").split())
