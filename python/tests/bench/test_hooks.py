@@ -187,10 +187,10 @@ def test_a_cpu_limit_holds_and_is_undone(runner, cpu_cgroup):
     cpus = len(run.cpus.server.split(","))
     assert used * cpus < 0.3
     throttled = next(check for check in run.verdict.checks if check.id == "throttled-quota")
+    assert throttled.level is Level.VALID
     # A server that its neighbours leave less than the limit does not meet it.
     assert throttled.value > 0.01 or used * cpus < 0.2
-    assert throttled.level is Level.VALID
-    assert "as requested with the cpu-limit hook" in throttled.claim
+    assert throttled.value == 0 or "as requested with the cpu-limit hook" in throttled.claim
     assert not Path(run.hooks["cpu-limit"]["cgroup"]).exists()
     assert list(runner.state.glob("steelyard/undo/*")) == []
 
