@@ -73,7 +73,7 @@ def folders(given: Path) -> list[Path]:
 
 
 def with_others(new: Baseline, old: Baseline) -> Baseline:
-    """Return ``new`` with the results of ``old`` that it has not.
+    """Return ``new`` with the results of ``old`` that it has not; they keep when and how they were made.
 
     Raises SteelyardError when the two are not of one machine and one version of Steelyard.
     """
@@ -84,7 +84,11 @@ def with_others(new: Baseline, old: Baseline) -> Baseline:
     if not same or new.steelyard_version != old.steelyard_version:
         raise SteelyardError(f"{old.name} is of another machine or by another version of Steelyard")
     made = {(one.benchmark, one.tier) for one in new.results}
-    kept = [one for one in old.results if (one.benchmark, one.tier) not in made]
+    kept = [
+        one.model_copy(update={"date": one.date or old.date, "provenance": one.provenance or old.provenance})
+        for one in old.results
+        if (one.benchmark, one.tier) not in made
+    ]
     return new.model_copy(update={"results": [*kept, *new.results]})
 
 

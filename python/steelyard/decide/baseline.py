@@ -61,6 +61,8 @@ class BaselineResult(Value):
     parts: dict[str, float] = Field(
         default_factory=dict, description="Median of each metric that is a part of the result, by its name"
     )
+    date: dt.date | None = Field(default=None, description="When, if not when the baseline says")
+    provenance: str | None = Field(default=None, description="How it was made, if not as the baseline says")
 
 
 class Baseline(records.Record):

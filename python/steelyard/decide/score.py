@@ -274,7 +274,7 @@ def _score(
         run_ratios=ratios,
         baseline_ratios=references,
         baseline_suspect_runs=sum(level is Level.SUSPECT for level in reference.verdicts),
-        baseline_date=baseline.date.isoformat(),
+        baseline_date=(reference.date or baseline.date).isoformat(),
         baseline_runs=len(references),
         baseline_spread_ratio=spread(references),
         worst_part=worst,
@@ -294,8 +294,9 @@ def _provenance(baseline: Baseline, reference: BaselineResult) -> str:
     repeats = len(reference.values)
     scatter = f", spread {reference.spread_ratio * 100:.1f} %" if repeats > 1 else ""
     return (
-        f"{baseline.provenance}; median of {repeats} run{'' if repeats == 1 else 's'}{scatter}, "
-        f"{baseline.date.isoformat()}, Steelyard {baseline.steelyard_version}"
+        f"{reference.provenance or baseline.provenance}; median of {repeats} run"
+        f"{'' if repeats == 1 else 's'}{scatter}, {(reference.date or baseline.date).isoformat()}, "
+        f"Steelyard {baseline.steelyard_version}"
     )
 
 

@@ -62,9 +62,10 @@ def test_results_of_other_benchmarks_may_be_kept(tmp_path: Path, monkeypatch: py
     run = records.read(Run, second / "run.json")
     records.write(run.model_copy(update={"tier": "full"}), second / "run.json")
     assert make(second, "--keep") == 0
-    assert [one.tier for one in load_baselines(tmp_path)["default"].results] == [
-        records.read(Run, first / "run.json").tier,
-        "full",
+    baseline = load_baselines(tmp_path)["default"]
+    assert [(one.tier, one.date, one.provenance) for one in baseline.results] == [
+        (records.read(Run, first / "run.json").tier, baseline.date, "measured"),
+        ("full", None, None),
     ]
     machine = records.read(Machine, second / "machine.json")
     larger = machine.memory.model_copy(update={"total_bytes": 2 * (machine.memory.total_bytes or 1)})

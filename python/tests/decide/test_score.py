@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from pathlib import Path
@@ -121,6 +122,15 @@ def test_a_score_says_how_noisy_and_how_sound_the_baseline_is() -> None:
     assert (answer.spread_ratio, answer.baseline_date) == (None, reference.date.isoformat())
     shown = answer.as_json()
     assert (shown["baseline_runs"], shown["baseline_spread_ratio"]) == (3, pytest.approx(0.3))
+
+
+def test_a_kept_result_says_when_and_how_it_was_made() -> None:
+    reference = baseline()
+    kept = reference.results[0].model_copy(update={"date": dt.date(2020, 2, 3), "provenance": "kept"})
+    answer = score([run()], reference.model_copy(update={"results": [kept]}))
+    assert isinstance(answer, Score)
+    assert answer.baseline_date == "2020-02-03"
+    assert answer.provenance.startswith("kept; median of 1 run, 2020-02-03, ")
 
 
 def test_the_worst_and_the_best_part_stand_beside_a_score() -> None:
