@@ -6,6 +6,7 @@ executors are its children.
 Not here: what the driver does (``workloads/spark``).
 """
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -87,6 +88,8 @@ def environment(java_home: Path, scratch: Path, configured: Path, *, is_local: b
         "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(configured.absolute()),
         "SPARK_LOCAL_DIRS": str(scratch / "local"),
+        # Of the driver, beside what the user's configuration gives it.
+        "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {_temporary(scratch)}".strip(),
     }
     if is_local:
         variables |= {
@@ -162,7 +165,6 @@ def settings_of_spark(settings: Settings, master: str, folders: Folders) -> dict
     is_local = master.startswith("local")
     found = {
         "spark.eventLog.dir": folders.events.absolute().as_uri(),
-        "spark.driver.defaultJavaOptions": _temporary(folders.scratch),
         "spark.driver.memory": f"{(settings.count('memory') if is_local else DRIVER_BYTES) // MIB}m",
         "spark.executor.memory": f"{_heap_mib(settings)}m",
         "spark.executor.cores": str(settings.count("executor_cores")),
