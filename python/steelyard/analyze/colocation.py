@@ -20,6 +20,7 @@ from steelyard._base import SteelyardError
 from steelyard.analyze.colocation_history import learned
 from steelyard.analyze.conditions import Conditions, observe
 from steelyard.analyze.pressure.contention import RATES, over, shared_slowdown, together
+from steelyard.analyze.pressure.disk_limits import GroupLimit
 from steelyard.analyze.pressure.intensities import intensities
 from steelyard.analyze.pressure.limits import Limits
 from steelyard.records import (
@@ -114,16 +115,26 @@ class Seen:
 
 
 def seen_alone(
-    folder: Path, run: Run, *, limits: Limits | None = None, health: HealthResult | None = None
+    folder: Path,
+    run: Run,
+    *,
+    limits: Limits | None = None,
+    disk_limits: Sequence[GroupLimit] = (),
+    health: HealthResult | None = None,
 ) -> Seen | None:
-    """Return what a run alone used of the machine's limits, None without telemetry."""
+    """Return what a run alone used of the machine's limits, None without telemetry.
+
+    ``disk_limits`` are those that were set for all runs together.
+    """
     span = _measured(run)
     if span is None:
         return None
     machine = _machine(folder)
     try:
         with telemetry.open(folder) as recording:
-            conditions = observe(recording, *span, run=run, machine=machine, whole=False)
+            conditions = observe(
+                recording, *span, run=run, machine=machine, set_around=disk_limits, whole=False
+            )
     except SteelyardError:
         return None
     parts = intensities(conditions, machine, health=health, limits=limits)

@@ -15,6 +15,13 @@ from typing import TYPE_CHECKING, Any
 from steelyard.analyze.operations.operations import Operations
 from steelyard.analyze.operations.stalls import Stalls
 from steelyard.analyze.operations.telemetry_correlation import Correlates
+from steelyard.analyze.pressure.disk_limits import (
+    COLUMNS,
+    GroupLimit,
+    LimitedDisk,
+    disk_limits,
+    observe_limited,
+)
 from steelyard.analyze.pressure.kernel_activity import Activity, observe_activity
 from steelyard.analyze.pressure.thread_readings import Looks
 from steelyard.analyze.pressure.threads import TargetUse, observe_target
@@ -152,6 +159,8 @@ class Conditions:
     pressure: dict[str, PressureUse] = field(default_factory=dict)
     network: list[NetworkUse] = field(default_factory=list)
     disks: list[DiskUse] = field(default_factory=list)
+    limited_disks: list[LimitedDisk] = field(default_factory=list)
+    """What processes did on disks whose rate was limited for them alone."""
     cache: CacheUse | None = None
     generator: GeneratorUse | None = None
     missing: dict[str, str] = field(default_factory=dict)
@@ -217,13 +226,15 @@ def observe(
     cache_stats: Sequence[CacheStats] = (),
     looks: Looks | None = None,
     shapers: Sequence[Shaper] = (),
+    set_around: Sequence[GroupLimit] = (),
     profile: ProfileUse | None = None,
     whole: bool = True,
 ) -> Conditions:
     """Return what happened between ``begin_ns`` and ``end_ns`` (CLOCK_MONOTONIC).
 
-    ``looks`` are those at a program that was watched, ``shapers`` the limits set on interfaces. Without
-    ``whole`` what only rules ask for is left out (``Conditions.activity``), which takes half of the time.
+    ``looks`` are those at a program that was watched, ``shapers`` the limits set on interfaces. To the limits
+    on disks that the run set, ``set_around`` adds those that were set around it. Without ``whole`` what only
+    rules ask for is left out (``Conditions.activity``), which takes half of the time.
     """
     cache = observe_cache(cache_stats, begin_ns, end_ns)
     generator = observe_generator(load)
@@ -232,11 +243,13 @@ def observe(
     known |= {"machine": machine, "profile": profile, "has_load": run.cpus.load is not None}
     if recording is None:
         return Conditions(begin_ns, end_ns, **known)
+    limits = [*set_around, *disk_limits(run)]
     reader = _Reader(recording, begin_ns, end_ns)
     cpus, cpu_missing = _cpus(reader.read("cpu"))
     scheduler = reader.only("scheduler")
     waits = reader.read("schedstat")
     throttle = reader.read("throttle")
+    disks = _disks(reader)
     return Conditions(
         begin_ns,
         end_ns,
@@ -254,7 +267,8 @@ def observe(
         memory=_memory(reader),
         pressure=_pressure(reader),
         network=_network(reader, machine, shapers),
-        disks=_disks(reader),
+        disks=disks,
+        limited_disks=_limited(reader, limits, disks),
         missing=dict(reader.missing),
         activity=observe_activity(reader.read, machine=machine) if whole else Activity(),
         foreign_load=any(check.id == "foreign-load" for check in run.verdict.reasons)
@@ -270,16 +284,17 @@ class _Reader:
     def __init__(self, recording: Recording, begin_ns: int, end_ns: int) -> None:
         self._recording = recording
         self._span = (begin_ns, end_ns)
-        self._known: dict[str, Rates] = {}
+        self._known: dict[tuple[str, Sequence[str] | None], Rates] = {}
         self.missing: dict[str, str] = {}
 
     def read(self, source: str, columns: Sequence[str] | None = None) -> Rates:
-        """Return a source's rates; each is asked for once, so that later columns must be among the first."""
-        if source not in self._known:
-            self._known[source] = rates = self._recording.rates(source, *self._span, columns)
+        """Return a source's rates, all or those of some columns."""
+        asked = source, None if columns is None else tuple(columns)
+        if asked not in self._known:
+            self._known[asked] = rates = self._recording.rates(source, *self._span, columns)
             if rates.missing is not None:
                 self.missing[source] = rates.missing
-        return self._known[source]
+        return self._known[asked]
 
     def only(self, source: str) -> EntityRates | None:
         return self.read(source).only()
@@ -478,3 +493,10 @@ def _operation(reader: _Reader, entity: EntityRates) -> Quantity:
     if counts.value == 0:
         return Quantity(None, "ns", "no operation finished")
     return Quantity(times.value / counts.value, "ns")
+
+
+def _limited(reader: _Reader, limits: Sequence[GroupLimit], disks: Sequence[DiskUse]) -> list[LimitedDisk]:
+    if not limits:
+        return []
+    whole = {disk.device: (disk.read_bytes_per_s, disk.written_bytes_per_s) for disk in disks}
+    return observe_limited(limits, reader.read("cgroup", COLUMNS), whole)

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import EnvironmentLacksError, UsageError
-from steelyard.analyze.pressure.limits import with_set
 from steelyard.analyze.pressure.matrix import row_of
 from steelyard.bench import hook, undo
 from steelyard.bench.limits.control_group import parent_group
@@ -275,11 +274,37 @@ def test_a_run_meets_the_limit_of_its_hook(runner, disk: str, tmp_path: Path) ->
     assert (told["device"], told["rate_bytes_per_s"]) == (disk, 2 * MB)
     assert not Path(told["cgroup"]).exists()
     assert list(runner.state.glob("steelyard/undo/*")) == []
-    assert with_set(None, run).disk_bytes_per_s == {disk: 2 * MB}
     row = row_of(live.directory, run, None)
     assert row.worst is not None
     assert "set for the run by blkio" in (row.worst.disk_bandwidth.limit_source or "")
     assert "disk" in row.resources
+
+
+def test_who_writes_beside_a_limited_run_is_no_pressure_of_it(runner, disk: str, tmp_path: Path) -> None:
+    live = runner.start(
+        "--hook",
+        f"disk-limit:device={disk},rate=1MB",
+        benchmark="command",
+        settings=("command=sleep 0.2", "measure=2"),
+    )
+    neighbour = subprocess.Popen(
+        ["sh", "-c", f"while :; do dd if=/dev/zero of={tmp_path}/beside bs=1M count=4 oflag=direct; done"],
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    )
+    try:
+        code, _, stderr = live.finish()
+    finally:
+        os.killpg(neighbour.pid, signal.SIGKILL)
+        neighbour.wait()
+    assert code in (0, 1), stderr
+    row = row_of(live.directory, live.run(), None)
+    assert row.worst is not None
+    found = row.worst.disk_bandwidth
+    assert found.limit_source == "1 MB/s set for the run by blkio"
+    assert found.ratio is not None, found.reason
+    # The probe, in the run's group, writes what it records.
+    assert not found.pressure, found.evidence
 
 
 def test_a_limit_that_cannot_be_set_is_refused_before_the_run(runner) -> None:

@@ -63,6 +63,12 @@ SPECS: dict[str, list[tuple[str, str, str, str | None]]] = {
         + _counters("read_time_ns write_time_ns busy_ns weighted_ns", "ns")
         + " in_flight:gauge:u64:1",
         "pressure": "resource:label:str: " + _counters("some_ns full_ns", "ns"),
+        "cgroup": "path:label:str: "
+        + _counters("usage_ns user_ns system_ns throttled_ns", "ns")
+        + " throttled_periods:counter:u64:1 "
+        + _gauges("memory_bytes memory_peak_bytes", "bytes")
+        + " "
+        + _counters("io_read_bytes io_written_bytes", "bytes"),
         "cpufreq": "cpu:label:i32: frequency_hz:gauge:u64:hz",
         "counters": "scope:label:str: entity:label:str: pmu:label:str: event:label:str: group:label:u64: "
         + _counters("count", "1")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from steelyard.analyze.conditions import Conditions, CpuSetUse, DiskUse, NetworkUse
 from steelyard.analyze.counters.smt import split_utilisation, used_capacity
 from steelyard.analyze.pressure import limits as limits_of
+from steelyard.analyze.pressure.disk_limits import LimitedDisk
 from steelyard.analyze.pressure.limits import Limit, Limits
 from steelyard.analyze.values import Quantity
 from steelyard.machine.devices import rotates
@@ -287,17 +288,32 @@ def _disk_latency(conditions: Conditions, health: HealthResult | None) -> Pressu
 def _disk_bandwidth(
     conditions: Conditions, machine: Machine | None, stated: Limits, health: HealthResult | None
 ) -> Pressure:
-    if not conditions.disks:
+    limited = [_limited_disk(each) for each in conditions.limited_disks]
+    if not conditions.disks and not limited:
         return _missing("disk_bandwidth", conditions.missing.get("disk", "no disk was recorded"))
     rotating = {disk.name for disk in machine.disks if rotates(machine, disk)} if machine else set()
     pressures = [_one_disk(disk, disk.device in rotating, stated, health) for disk in conditions.disks]
-    known = [each for each in pressures if each.ratio is not None]
+    known = [each for each in (*limited, *pressures) if each.ratio is not None]
+    unknown = [each for each in limited if each.ratio is None]
+    if unknown and not any(each.pressure for each in known):
+        # A limit that was set is the nearest one there is: others say nothing in its place.
+        return unknown[0]
     if known:
         return max(known, key=lambda each: each.ratio or 0.0)
     busiest = max(
         zip(conditions.disks, pressures, strict=True), key=lambda pair: pair[0].busy_ratio.value or 0.0
     )
     return busiest[1]
+
+
+def _limited_disk(disk: LimitedDisk) -> Pressure:
+    limit = Limit(disk.limit.rate_bytes_per_s, disk.limit.source)
+    used, read, written = disk.used_ratio, disk.read_bytes_per_s.value, disk.written_bytes_per_s.value
+    if used.value is None or read is None or written is None:
+        missing = _missing("disk_bandwidth", used.missing or "not recorded")
+        return replace(missing, limit_source=_limit_text(limit))
+    evidence = f"{disk.limit.device}: the run's processes read {_bytes(read)}/s and wrote {_bytes(written)}/s"
+    return _held("disk_bandwidth", used.value, _limit_text(limit), evidence)
 
 
 def _one_disk(disk: DiskUse, rotating: bool, stated: Limits, health: HealthResult | None) -> Pressure:

@@ -38,30 +38,30 @@ class Limits:
     """Device -> rate, reads and writes together."""
     source: str = "stated"
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Interface or device -> who says so, where that is another one."""
+    """Interface -> who says so, where that is another one."""
 
-    def source_of(self, part: str) -> str:
-        """Return who states the limit of an interface or a device."""
-        return self.sources.get(part, self.source)
+    def source_of(self, interface: str) -> str:
+        """Return who states the limit of an interface."""
+        return self.sources.get(interface, self.source)
 
 
 def with_set(stated: Limits | None, run: Run) -> Limits:
-    """Return the limits of a run: what hooks set for it, which held whatever is stated of the same part."""
+    """Return the limits of a run: the one that a hook set on an interface held whatever is stated of it.
+
+    Limits on disks hold for the run's processes alone: ``disk_limits`` has them.
+    """
     stated = stated or Limits()
-    links, disks = dict(stated.network_bytes_per_s), dict(stated.disk_bytes_per_s)
-    sources = dict(stated.sources)
-    for hook, noun, known, by in (
-        ("network-limit", "interface", links, "set for the run by tc"),
-        ("disk-limit", "device", disks, "set for the run by blkio"),
-    ):
-        told = run.hooks.get(hook)
-        part, rate = (
-            (told.get(noun), told.get("rate_bytes_per_s")) if isinstance(told, dict) else (None, None)
-        )
-        if isinstance(part, str) and isinstance(rate, int | float) and rate > 0:
-            known[part] = float(rate)
-            sources[part] = by
-    return replace(stated, network_bytes_per_s=links, disk_bytes_per_s=disks, sources=sources)
+    told = run.hooks.get("network-limit")
+    link, rate = (
+        (told.get("interface"), told.get("rate_bytes_per_s")) if isinstance(told, dict) else (None, None)
+    )
+    if not (isinstance(link, str) and isinstance(rate, int | float) and rate > 0):
+        return stated
+    return replace(
+        stated,
+        network_bytes_per_s={**stated.network_bytes_per_s, link: float(rate)},
+        sources={**stated.sources, link: "set for the run by tc"},
+    )
 
 
 def source_text(health: HealthResult) -> str:
@@ -92,7 +92,7 @@ def dram_bandwidth(stated: Limits, health: HealthResult | None) -> Limit:
 def disk_bandwidth(disk: DiskUse, stated: Limits, health: HealthResult | None) -> tuple[Limit, Limit]:
     """Return the rates at which a disk reads and writes sequentially."""
     if disk.device in stated.disk_bytes_per_s:
-        limit = Limit(stated.disk_bytes_per_s[disk.device], stated.source_of(disk.device))
+        limit = Limit(stated.disk_bytes_per_s[disk.device], stated.source)
         return limit, limit
     if health is None or health.disk is None:
         missing = Limit(None, None, "no measured disk bandwidth: run `steelyard health`")

@@ -22,6 +22,7 @@ from steelyard import telemetry
 from steelyard._base import SteelyardError
 from steelyard.analyze.conditions import MODES, Conditions, observe
 from steelyard.analyze.pressure import limits as limits_of
+from steelyard.analyze.pressure.disk_limits import COLUMNS, GroupLimit, group_path
 from steelyard.analyze.pressure.limits import Limit, Limits
 from steelyard.records import HealthResult, Machine, Run
 from steelyard.telemetry import EntitySeries, Recording, Series
@@ -175,6 +176,9 @@ def _busiest(series: Series, columns: Sequence[str]) -> EntitySeries | None:
 
 
 def _disk(reader: _Reader, conditions: Conditions, stated: Limits, health: HealthResult | None) -> Panel:
+    for limited in conditions.limited_disks:
+        if (panel := _limited_disk(reader, limited.limit)) is not None:
+            return panel
     columns = ("read_bytes", "written_bytes")
     series = reader.series("disk", columns)
     entity = _busiest(series, columns)
@@ -190,6 +194,22 @@ def _disk(reader: _Reader, conditions: Conditions, stated: Limits, health: Healt
         Curve("written", seconds, entity.bands["written_bytes"].mean),
     )
     return Panel("disk", f"Disk {device}", "bytes/s", curves, limit)
+
+
+def _limited_disk(reader: _Reader, limit: GroupLimit) -> Panel | None:
+    """Return what the processes did that a limit held for, None where it was not recorded."""
+    series = reader.series("cgroup", COLUMNS)
+    path = group_path(limit.group, [str(entity.entity["path"]) for entity in series.entities])
+    if path is None:
+        return None
+    entity = next(each for each in series.entities if each.entity["path"] == path)
+    seconds = reader.seconds(entity.time_ns)
+    curves = tuple(
+        Curve(name, seconds, entity.bands[column].mean)
+        for name, column in zip(("read", "written"), COLUMNS, strict=True)
+    )
+    held = Limit(limit.rate_bytes_per_s, limit.source)
+    return Panel("disk", f"Disk {limit.device}, the run's processes", "bytes/s", curves, held)
 
 
 def _network(reader: _Reader, conditions: Conditions, stated: Limits, health: HealthResult | None) -> Panel:

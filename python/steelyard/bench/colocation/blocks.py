@@ -23,6 +23,7 @@ import steelyard
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, WorkloadFailedError
 from steelyard.analyze import colocation as analysis
+from steelyard.analyze.pressure.disk_limits import GroupLimit
 from steelyard.analyze.pressure.limits import Limits
 from steelyard.bench import launch, undo
 from steelyard.bench import runs as run_files
@@ -51,6 +52,7 @@ from steelyard.records import (
 )
 
 _SEED_BITS = 48
+_SET = "set for all runs"
 _STOP_S = 15.0
 """How long a run that is asked to end gets: it stops its servers in order."""
 
@@ -134,9 +136,9 @@ def colocate(
     interrupts = Interrupts()
     with interrupts.caught():
         try:
-            with _limits(request, directory.name):
+            with _limits(request, directory.name) as disks:
                 executor = executor or LocalExecutor()
-                blocks = _Blocks(request, lengths, manifest, progress, interrupts, clock, executor)
+                blocks = _Blocks(request, lengths, manifest, progress, interrupts, clock, executor, disks)
                 blocks.run()
             record = analysis.concluded(manifest.record, blocks.seen, history(request.out))
             manifest.put(_ended(record, clock, RunStatus.COMPLETE, None))
@@ -193,15 +195,19 @@ def _begun(request: Request, directory: Path, clock: Clock) -> Colocation:
 
 
 @contextlib.contextmanager
-def _limits(request: Request, label: str) -> Iterator[None]:
-    """Hold this process, and whatever it starts, to the limits."""
+def _limits(request: Request, label: str) -> Iterator[list[GroupLimit]]:
+    """Hold this process, and whatever it starts, to the limits; gives those on disks."""
+    disks = []
     with contextlib.ExitStack() as stack:
         for limit in request.limits:
             stack.callback(limit.undo)
-            limit.set(label)
             if isinstance(limit, DiskLimit):
+                group = str(limit.set(label))
                 limit.hold(os.getpid())
-        yield
+                disks.append(GroupLimit(limit.device, limit.rate_bytes_per_s, group, _SET))
+            else:
+                limit.set(label)
+        yield disks
 
 
 class _Blocks:
@@ -216,9 +222,11 @@ class _Blocks:
         interrupts: Interrupts,
         clock: Clock,
         executor: Executor,
+        disk_limits: Sequence[GroupLimit],
     ) -> None:
         self._request = request
         self._lengths = lengths
+        self._disk_limits = disk_limits
         self._manifest = manifest
         self._progress = progress
         self._interrupts = interrupts
@@ -277,15 +285,16 @@ class _Blocks:
             self._note_metric(number, run)
             self._lengths[number].note(run)
             if not both:
-                found = analysis.seen_alone(folder, run, limits=self._in_force(), health=self._health)
+                found = analysis.seen_alone(
+                    folder, run, limits=self._in_force(), disk_limits=self._disk_limits, health=self._health
+                )
                 self.seen[number].extend([found] if found is not None else [])
         return analysis.paired(entries)
 
     def _in_force(self) -> Limits:
-        """Return the limits that were set for all runs."""
+        """Return the limits that were set on interfaces for all runs."""
         links = {x.interface: x.rate_bytes_per_s for x in self._request.limits if isinstance(x, NetworkLimit)}
-        disks = {x.device: x.rate_bytes_per_s for x in self._request.limits if isinstance(x, DiskLimit)}
-        return Limits(network_bytes_per_s=links, disk_bytes_per_s=disks, source="set for all runs")
+        return Limits(network_bytes_per_s=links, source=_SET)
 
     def _start(self, turn: str, number: int, meeting: Path | None) -> tuple[Path, Process]:
         directory = self._manifest.directory

@@ -47,7 +47,8 @@ class CpuLimitHook(Hook):
             else:
                 (folder / "cpu.max").write_text(f"{quota_us} {period_us}")
 
-        self._group = ControlGroup.make(parent, context.run_id, "cpu", set_limit)
+        self._group = ControlGroup.make(parent, context.run_id, "cpu")
+        self._group.limit(set_limit)
         self._group.add(pid for name, pid in context.processes.items() if name.startswith("server"))
         context.record("cpus", self.options.number("cpus"))
         context.record("cgroup", str(self._group.folder))

@@ -40,6 +40,10 @@ class DiskLimitHook(Hook):
         """Raise UsageError or EnvironmentLacksError where the limit cannot be set."""
         self.limit.check()
 
+    def before_run(self, context: HookContext) -> None:
+        """Make the group: what the probe looks at in the first moment it counts from the first moment."""
+        self.limit.group(context.run_id)
+
     def after_start(self, context: HookContext) -> None:
         """Set the limit where it holds from the servers' start on."""
         if self.options.text("since") == "start":

@@ -71,25 +71,30 @@ undo.register(KIND, lambda details: remove_group(Path(details["path"])))
 class ControlGroup:
     """A group that was made for the processes of a run."""
 
-    def __init__(self, folder: Path, change: undo.Change) -> None:
+    def __init__(self, folder: Path, kind: str, change: undo.Change) -> None:
         self.folder = folder
+        self._kind = kind
         self._change = change
 
     @classmethod
-    def make(cls, parent: Path, run_id: str, kind: str, set_limit: Callable[[Path], None]) -> "ControlGroup":
-        """Make the group and let ``set_limit`` write into its files; raises EnvironmentLacksError."""
+    def make(cls, parent: Path, run_id: str, kind: str) -> "ControlGroup":
+        """Make the group, as yet without a limit of this ``kind``; raises EnvironmentLacksError."""
         folder = parent / f"steelyard-{run_id}"
         change = undo.Change.begin(f"{kind}-limit-{run_id}", KIND, {"path": str(folder)})
+        group = cls(folder, kind, change)
+        group.limit(lambda folder: folder.mkdir(exist_ok=True))
+        return group
+
+    def limit(self, set_limit: Callable[[Path], None]) -> None:
+        """Let ``set_limit`` write into the group's files. Raises EnvironmentLacksError and removes it."""
         try:
-            folder.mkdir(exist_ok=True)
-            set_limit(folder)
+            set_limit(self.folder)
         except OSError as error:
-            change.undo()
+            self._change.undo()
             raise EnvironmentLacksError(
-                f"{folder}: the {kind} limit cannot be set: {os.strerror(error.errno or 0)}",
+                f"{self.folder}: the {self._kind} limit cannot be set: {os.strerror(error.errno or 0)}",
                 hint="run as root, or with a cgroup delegated to you",
             ) from error
-        return cls(folder, change)
 
     def add(self, pids: Iterable[int]) -> None:
         """Move processes and all that they started into the group."""

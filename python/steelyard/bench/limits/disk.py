@@ -44,9 +44,22 @@ class DiskLimit:
     def _parent(self) -> tuple[Path, int]:
         return parent_group("blkio", "io", noun="block I/O", root=self._root)
 
+    def group(self, run_id: str) -> ControlGroup:
+        """Return the group, made where it was not, without a limit: telemetry sees it before it is used.
+
+        Raises EnvironmentLacksError where the kernel refuses.
+        """
+        if self._group is None:
+            parent, _ = self._parent()
+            self._group = ControlGroup.make(parent, run_id, "disk")
+        return self._group
+
     def set(self, run_id: str) -> Path:
-        """Make the group and return it; raises EnvironmentLacksError where the kernel refuses."""
-        number, (parent, version) = self.number(), self._parent()
+        """Set the limit, on a group that is made where it was not, and return the group.
+
+        Raises EnvironmentLacksError where the kernel refuses.
+        """
+        number, (_, version) = self.number(), self._parent()
         rate = max(1, round(self.rate_bytes_per_s))
 
         def set_limit(folder: Path) -> None:
@@ -63,8 +76,9 @@ class DiskLimit:
             for name in names:
                 (folder / name).write_text(f"{number} {rate}")
 
-        self._group = ControlGroup.make(parent, run_id, "disk", set_limit)
-        return self._group.folder
+        group = self.group(run_id)
+        group.limit(set_limit)
+        return group.folder
 
     def hold(self, *pids: int) -> None:
         """Hold processes, and whatever they start from now on, to the limit."""
