@@ -34,8 +34,9 @@ test-slow test-changed: build-dev
 	scripts/install-test-packages --slow
 	$(SIGNALS) $(BIN)/python scripts/slow_tests.py $(if $(filter test-slow,$@),--all)
 
-# A shell that starts a job in the background may have it ignore the signals that tests send to their programs.
-SIGNALS := env --default-signal=HUP,INT,QUIT
+# A shell that starts a job in the background may have it ignore the signals that tests send to their programs. Of make's
+# jobs, which rustc would wait for, its recipes have none.
+SIGNALS := env --default-signal=HUP,INT,QUIT -u MAKEFLAGS -u MFLAGS
 test-rust:
 	$(SIGNALS) cargo test --workspace --locked --no-fail-fast
 

@@ -66,6 +66,20 @@ def test_a_change_of_the_framework_runs_the_short_tests_first(script: ModuleType
     assert script.choose(["python/steelyard/bench/suites/preflight.py"]) == ([], [])
 
 
+def test_ci_gives_slow_tests_what_it_has_left(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STEELYARD_CI_END", raising=False)
+    assert script.budget_s() == script.BUDGET_S
+    monkeypatch.setattr(script.time, "time", lambda: 1000.0)
+    for end, left_s in (("1100", 100), ("9999", script.BUDGET_S), ("900", 0)):
+        monkeypatch.setenv("STEELYARD_CI_END", end)
+        assert script.budget_s() == left_s
+    framework = ["python/steelyard/bench/footprint.py"]
+    fewer, left_out = script.choose(framework, 100)
+    assert 0 < sum(slow.seconds for slow in fewer) <= 100
+    assert left_out
+    assert script.choose(framework, 0)[0] == []
+
+
 def test_every_benchmark_with_slow_tests_is_covered_by_them(script: ModuleType) -> None:
     for folder in (ROOT / "python/steelyard/bench").iterdir():
         for tests in (ROOT / "python/tests/bench" / folder.name).glob("test_*.py"):
