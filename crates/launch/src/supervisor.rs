@@ -14,8 +14,8 @@ pub struct Supervision {
     pub cpus: Option<Vec<usize>>,
     /// NUMA nodes its memory comes from, any when None.
     pub memory_nodes: Option<Vec<usize>>,
-    /// End the command when the process that started the supervisor ends.
-    pub die_with_parent: bool,
+    /// The process that started the supervisor, if the command shall end when it ends.
+    pub parent: Option<i32>,
     /// Time between asking the command to end and killing it.
     pub grace: Duration,
 }
@@ -85,7 +85,8 @@ fn system(call: &'static str) -> LaunchError {
 
 /// Asks the kernel to send `signal` to this process when its parent ends; an error when it already has.
 ///
-/// `parent` is the id of the parent before the call, by which an end in between is noticed.
+/// `parent` is the id of the parent, by which its end before the call is noticed: best told by the parent
+/// itself, as whoever asks for it here may ask too late.
 /// Source: prctl(2), PR_SET_PDEATHSIG. The parent is the *thread* that started us.
 pub fn die_with_parent(signal: i32, parent: i32) -> Result<(), LaunchError> {
     // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory of ours.
@@ -114,8 +115,6 @@ fn awaited_signals() -> libc::sigset_t {
 
 /// Runs a command to its end, and everything that descends from it.
 pub fn supervise(supervision: &Supervision) -> Result<Ended, LaunchError> {
-    // SAFETY: getppid has no preconditions.
-    let parent = unsafe { libc::getppid() };
     let signals = awaited_signals();
     // SAFETY: `signals` is initialised, and the old mask is not asked for.
     if unsafe { libc::sigprocmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut()) } != 0 {
@@ -125,7 +124,7 @@ pub fn supervise(supervision: &Supervision) -> Result<Ended, LaunchError> {
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } != 0 {
         return Err(system("prctl(PR_SET_CHILD_SUBREAPER)"));
     }
-    if supervision.die_with_parent {
+    if let Some(parent) = supervision.parent {
         die_with_parent(libc::SIGTERM, parent)?;
     }
     // Here and not between fork and exec, so that what the kernel says against it can be told; the command

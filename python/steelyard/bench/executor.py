@@ -268,7 +268,8 @@ class LocalExecutor:
             raise AssertionError(
                 "processes die with the thread that starts them: start them from the main one"
             )
-        supervised = [str(self._supervisor), "--die-with-parent"]
+        # By its id: this process may be killed before the supervisor asks whose child it is.
+        supervised = [str(self._supervisor), f"--die-with-parent={os.getpid()}"]
         if cpus:
             supervised += ["--cpus", format_cpu_list(cpus)]
         if memory_nodes:

@@ -17,7 +17,7 @@ from steelyard.bench.executor import Ending, LocalExecutor
 from steelyard.machine.cgroups import memory_groups
 from steelyard.machine.tree import Tree
 from steelyard.records import Level, RunStatus
-from tests.bench.conftest import LONG_WARMUP
+from tests.bench.conftest import LONG_WARMUP, until
 
 HERE = Path(__file__).parent
 PHASES = ("start", "warmup", "measure", "drain")
@@ -37,19 +37,20 @@ def start_held(runner, victim, phase):
         return runner.start(settings=SLOW)
     if phase == "start" and victim in ("orchestrator", "probe"):
         # The probe comes last: the phase is over when it has begun to record.
-        return runner.start(bin_dir=with_a_late_probe(runner.out.parent / "bin"))
+        late = with_a_late("steelyard-probe", runner.out.parent / "bin", seconds=4)
+        return runner.start(bin_dir=late)
     return runner.start(*HELD_ARGUMENTS.get(phase, ()), settings=HELD_SETTINGS.get(phase, ()))
 
 
-def with_a_late_probe(folder):
-    """Make a folder of our executables in which the probe begins after 4 s."""
+def with_a_late(program, folder, *, seconds):
+    """Make a folder of our executables in which one begins late."""
     folder.mkdir()
-    for name in ("steelyard-exec", "steelyard-cache", "steelyard-load"):
+    for name in {"steelyard-exec", "steelyard-cache", "steelyard-load", "steelyard-probe"} - {program}:
         (folder / name).symlink_to(executable(name))
-    real = str(executable("steelyard-probe"))
-    late = folder / "steelyard-probe"
+    real = str(executable(program))
+    late = folder / program
     late.write_text(
-        f"#!{sys.executable}\nimport os, sys, time\ntime.sleep(4)\n"
+        f"#!{sys.executable}\nimport os, sys, time\ntime.sleep({seconds})\n"
         f"os.execv({real!r}, [{real!r}, *sys.argv[1:]])\n"
     )
     late.chmod(0o755)
@@ -91,6 +92,23 @@ def test_kill_9(runner, victim, phase):
         assert code == 4
         assert victim in live.complaint()
         assert json.loads(stdout)["runs"][0]["status"] == "incomplete"
+
+
+def test_kill_9_of_the_orchestrator_before_its_supervisor_began(tmp_path):
+    """The supervisor finds another parent than the one that started it, and starts nothing."""
+    late = with_a_late("steelyard-exec", tmp_path / "bin", seconds=1)
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from steelyard.bench.executor import LocalExecutor\n"
+        "LocalExecutor().start('one', ['touch', sys.argv[1]], log=Path(sys.argv[2]), direct=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    environment = {**os.environ, "STEELYARD_BIN_DIR": str(late)}
+    command = [sys.executable, "-c", code, str(tmp_path / "ran"), str(tmp_path / "log")]
+    assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
+    until((tmp_path / "log").read_text)
+    assert (tmp_path / "log").read_text() == "steelyard-exec: the parent process has ended\n"
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_killed_supervisor_takes_its_server_with_it(runner):

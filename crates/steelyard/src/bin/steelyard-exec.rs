@@ -24,9 +24,9 @@ struct Arguments {
     /// NUMA nodes for memory of the command and its children, such as 0 or 0-1
     #[arg(long, value_parser = nodes)]
     memory_nodes: Option<List>,
-    /// End the command when the process that started this one ends
-    #[arg(long)]
-    die_with_parent: bool,
+    /// End the command when the process that started this one ends, by its id if it may end before this begins
+    #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true)]
+    die_with_parent: Option<Option<i32>>,
     /// Time between SIGTERM and SIGKILL when the command is ended
     #[arg(long, default_value = "5s", value_parser = args::duration)]
     grace: Duration,
@@ -57,11 +57,13 @@ fn main() -> ExitCode {
         eprintln!("steelyard-exec: {}: {error}", path.display());
         return ExitCode::from(125);
     }
+    // SAFETY: getppid has no preconditions.
+    let starter = || unsafe { libc::getppid() };
     let supervision = Supervision {
         command: arguments.command,
         cpus: arguments.cpus.map(|list| list.0),
         memory_nodes: arguments.memory_nodes.map(|list| list.0),
-        die_with_parent: arguments.die_with_parent,
+        parent: arguments.die_with_parent.map(|told| told.unwrap_or_else(starter)),
         grace: arguments.grace,
     };
     match supervise(&supervision) {

@@ -123,6 +123,23 @@ fn sigkill_of_the_starter_ends_everything() {
 }
 
 #[test]
+fn nothing_is_run_for_a_starter_that_has_ended() {
+    let mut starter = Command::new("true").spawn().expect("starts");
+    starter.wait().expect("waits");
+    let output = Command::new(EXEC)
+        .arg(format!("--die-with-parent={}", starter.id()))
+        .args(["--", "sleep", "1000"])
+        .output()
+        .expect("runs");
+    assert_eq!(output.status.code(), Some(125));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said, "steelyard-exec: the parent process has ended\n");
+    let own = format!("--die-with-parent={}", std::process::id());
+    let done = Command::new(EXEC).args([&own, "--", "true"]).status();
+    assert!(done.expect("runs").success());
+}
+
+#[test]
 fn sigkill_of_the_supervisor_ends_the_command() {
     let (mut child, pids) = start(&[], "echo $$; exec sleep 1000", 1);
     signal(child.id(), libc::SIGKILL);

@@ -7,6 +7,7 @@ Not here: the processes of runs, which are looked at while they live (``bench.ex
 """
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +22,7 @@ def run_to_end(
 ) -> "subprocess.CompletedProcess[str]":
     """Run ``command`` in ``environment``, without input. Raises subprocess.TimeoutExpired."""
     with subprocess.Popen(
-        [str(executable("steelyard-exec")), "--die-with-parent", "--", *command],
+        [str(executable("steelyard-exec")), f"--die-with-parent={os.getpid()}", "--", *command],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
