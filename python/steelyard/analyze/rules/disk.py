@@ -6,6 +6,7 @@ Not here: paging to and from disks (``memory``).
 from collections.abc import Callable
 
 from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.pressure.disk_limits import LimitedDisk
 from steelyard.analyze.pressure.kernel_activity import DiskActivity
 from steelyard.analyze.pressure.threads import kind_of
 from steelyard.analyze.rules.findings import Evidence, Finding, beside_cpu, percent, rule, time_text
@@ -20,6 +21,8 @@ SMALL_PER_S = 1000.0
 FLUSH_RATIO = 0.25
 DIRTY_RATIO = 0.90
 FAST_PER_S = 50_000.0
+LIMIT_RATIO = 0.80
+_MEGABYTE = 1e6
 
 
 def _worst(conditions: Conditions, figure: Callable[[DiskActivity], float | None]) -> DiskActivity | None:
@@ -32,6 +35,45 @@ def _part(disk: DiskActivity | None) -> str:
     """Return which limit of a disk such operations meet: large ones its bandwidth, small ones its latency."""
     size = disk.operation_bytes.value if disk is not None else None
     return "disk_bandwidth" if size is not None and size >= LARGE_BYTES else "disk_latency"
+
+
+def limited_disk(conditions: Conditions) -> LimitedDisk | None:
+    """Return the disk whose limit was reached, the nearest to it of several."""
+    nearest = max(conditions.limited_disks, key=lambda disk: disk.used_ratio.value or 0.0, default=None)
+    return nearest if nearest is not None and (nearest.used_ratio.value or 0.0) >= LIMIT_RATIO else None
+
+
+@rule(
+    "disk-limited",
+    "Is a rate limit on a disk reached?",
+    area="disk",
+    explains="time",
+    cause="disk limit",
+    threshold="the limit itself (blkio); 80 % of it is convention: a limit holds the mean of short bursts",
+)
+def _limited(conditions: Conditions) -> Finding | None:
+    disk = limited_disk(conditions)
+    if disk is None:
+        return None
+    ratio = disk.used_ratio.value or 0.0
+    read, written = (disk.read_bytes_per_s.value or 0.0, disk.written_bytes_per_s.value or 0.0)
+    does, way = ("read", "from") if read >= written else ("write", "to")
+    rate = disk.limit.rate_bytes_per_s / _MEGABYTE
+    waits = conditions.target.held_by("disk") if conditions.target else None
+    detail = "" if waits is None else f"; the threads wait {percent(waits)} of the time for a disk"
+    return Finding(
+        f"The run's processes may {does} {rate:,.3g} MB/s {way} {disk.limit.device}"
+        f" (a limit {disk.limit.source}) and {does} {percent(min(ratio, 1.0))} of that{detail}.",
+        (
+            Evidence("read", read, "bytes/s"),
+            Evidence("written", written, "bytes/s"),
+            Evidence(f"nearer of both over the limit of {disk.limit.device}", ratio, "ratio", LIMIT_RATIO),
+        ),
+        "Raise the limit, or move fewer bytes: cache, compress, batch.",
+        min(0.98, 0.6 + 0.4 * min(1.0, ratio) * (waits if waits is not None else 0.5)),
+        gain="in proportion to the limit, until another one is reached",
+        part="disk_bandwidth",
+    )
 
 
 @rule(

@@ -5,6 +5,7 @@ Not here: waits for disk and network (``disk``, ``network``).
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
+from steelyard.analyze.rules.disk import limited_disk
 from steelyard.analyze.rules.findings import Evidence, Finding, beside_cpu, percent, rule, without
 
 OVERSUBSCRIBED_FACTOR = 1.5
@@ -227,6 +228,9 @@ def _blocked(conditions: Conditions) -> Finding | None:
     blocked = conditions.blocked.value
     busiest = max((disk.busy_ratio.value or 0.0 for disk in conditions.disks), default=None)
     if blocked is None or blocked < 1 or busiest is None or busiest >= IDLE_DISK_RATIO:
+        return None
+    if limited_disk(conditions) is not None:
+        # Operations that a limit holds back wait before they come to the disk.
         return None
     return Finding(
         f"{blocked:.1f} tasks are blocked on average while local disks are busy {percent(busiest)} at most.",

@@ -11,6 +11,7 @@ from steelyard.analyze import Conditions, CpuSetUse, CpuUse, explain
 from steelyard.analyze.conditions import DiskUse, MemoryUse, NetworkUse, PressureUse
 from steelyard.analyze.operations.stalls import Stalls
 from steelyard.analyze.operations.telemetry_correlation import Correlates, Moving
+from steelyard.analyze.pressure.disk_limits import GroupLimit, LimitedDisk
 from steelyard.analyze.pressure.kernel_activity import Activity, DiskActivity, NodeActivity
 from steelyard.analyze.pressure.threads import TargetUse
 from steelyard.analyze.pressure.traffic_shaping import Shaper
@@ -44,6 +45,11 @@ def machine(**changes: Any) -> Machine:
 
 DISK = DiskActivity(
     "vda", q(50.0), q(1e5), q(1e5), q(1e5), q(65536.0), q(0.1), q(1.0), q(50.0), q(0.05), rotational=False
+)
+LIMITED = LimitedDisk(
+    GroupLimit("sda", 2e6, "/sys/fs/cgroup/steelyard-1", "set for the run by blkio"),
+    q(1.9e6, "bytes/s"),
+    q(0.1e6, "bytes/s"),
 )
 NODES = [
     NodeActivity(0, q(0.02), q(0.0), q(5000.0), q(0.4)),
@@ -181,6 +187,7 @@ TROUBLED: dict[str, Conditions] = {
     "queue-beside-idle": replace(
         activity(wait_by_cpu={0: 2.5, 1: 0.0}), cpus={0: cpu(user=0.99), 1: cpu(user=0.05)}
     ),
+    "disk-limited": replace(CALM, blocked=q(60.0), limited_disks=[LIMITED]),
     "waits-for-disk": target(waits={"disk": 0.8}, places={"folio_wait_bit_common": 1.0}),
     "cpus-wait-for-disk": disk(busy(CALM, user=0.3, iowait=0.4), busy_ratio=q(0.5)),
     "disk-slow": disk(latency_ns=q(40e6)),
