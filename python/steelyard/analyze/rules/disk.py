@@ -48,7 +48,7 @@ def limited_disk(conditions: Conditions) -> LimitedDisk | None:
     "Is a rate limit on a disk reached?",
     area="disk",
     explains="time",
-    cause="disk limit",
+    cause="waits for a disk",
     threshold="the limit itself (blkio); 80 % of it is convention: a limit holds the mean of short bursts",
 )
 def _limited(conditions: Conditions) -> Finding | None:
@@ -59,15 +59,20 @@ def _limited(conditions: Conditions) -> Finding | None:
     read, written = (disk.read_bytes_per_s.value or 0.0, disk.written_bytes_per_s.value or 0.0)
     does, way = ("read", "from") if read >= written else ("write", "to")
     rate = disk.limit.rate_bytes_per_s / _MEGABYTE
+    stalls = conditions.pressure.get("io")
+    stalled = stalls.some_ratio.value if stalls is not None else None
+    # Where it is not known how long tasks waited, the limit is taken to explain all of the time.
+    costs = () if stalled is None else (Evidence("time in which tasks waited for a disk", stalled, "ratio"),)
     waits = conditions.target.held_by("disk") if conditions.target else None
     detail = "" if waits is None else f"; the threads wait {percent(waits)} of the time for a disk"
     return Finding(
         f"The run's processes may {does} {rate:,.3g} MB/s {way} {disk.limit.device}"
         f" (a limit {disk.limit.source}) and {does} {percent(min(ratio, 1.0))} of that{detail}.",
         (
+            *costs,
+            Evidence(f"nearer of both over the limit of {disk.limit.device}", ratio, "ratio", LIMIT_RATIO),
             Evidence("read", read, "bytes/s"),
             Evidence("written", written, "bytes/s"),
-            Evidence(f"nearer of both over the limit of {disk.limit.device}", ratio, "ratio", LIMIT_RATIO),
         ),
         "Raise the limit, or move fewer bytes: cache, compress, batch.",
         min(0.98, 0.6 + 0.4 * min(1.0, ratio) * (waits if waits is not None else 0.5)),
