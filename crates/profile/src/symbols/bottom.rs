@@ -118,7 +118,7 @@ impl Bottoms {
             // There is no DWARF information of it either.
             _ => (
                 "in code made at run time".to_owned(),
-                "a JVM keeps them with -XX:+PreserveFramePointer",
+                "if a JVM made it, -XX:+PreserveFramePointer keeps them",
             ),
         };
         Some(format!(
