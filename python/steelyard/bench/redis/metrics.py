@@ -14,7 +14,7 @@ from steelyard.bench.benchmark import Outcome
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.merge import merged
 from steelyard.bench.load.metrics import per_second, value
-from steelyard.bench.redis.steps import Step, artifacts
+from steelyard.bench.redis.steps import Step, artifacts, own_cpu_s
 from steelyard.records import Check, Level, Metric
 from steelyard.stats import steady
 
@@ -65,7 +65,7 @@ def outcome(session: "Session", steps: Sequence[Step], peak_bytes: int) -> Outco
         loads=loads,
         measure=steady.check(_levels(steps)),
         memory_needed_bytes=peak_bytes,
-        own_cpu_s=server_s + sum(hosts.own_cpu_s(load) for load in loads),
+        own_cpu_s=own_cpu_s(steps, hosts),
         checks=[check for step in steps if step.command == "lpop" for check in (_lists_lasted(step),)],
         artifacts=artifacts(session.directory, steps),
         own_commands=("redis-server",),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import executable
+from steelyard.bench.children import children_cpu_s
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.watch import LoadWatch, measure
 from steelyard.bench.redis.benchmark import COMMANDS
@@ -41,8 +42,15 @@ class Step:
     begin_ns: int
     end_ns: int
     loads: list[LoadResult]
-    servers: CpuTime
-    """CPU time of the servers in the step."""
+    servers_at_begin: CpuTime
+    servers_at_end: CpuTime
+    loads_s: float
+    """CPU time of the loads here from start to end, with the writing of what the step reads."""
+
+    @property
+    def servers(self) -> CpuTime:
+        """Return the CPU time of the servers in the step."""
+        return self.servers_at_end - self.servers_at_begin
 
     @property
     def completed(self) -> int:
@@ -79,6 +87,7 @@ def run_step(
     settings = session.settings
     far = LoadHosts.of(settings).flags()
     length_s = settings.number("measure") / len(COMMANDS)
+    before_s = children_cpu_s()
     watches, results = [], []
     for instance in instances:
         result = session.directory / f"load-{command}{instance.suffix}.json"
@@ -112,11 +121,19 @@ def run_step(
         session.progress.status({"command": command})
 
     begin_ns, end_ns = measure(session, watches, length_s, mark=mark)
-    used = cpu_time(server.pid for server in servers) - begun[0]
+    ended = cpu_time(server.pid for server in servers)
     session.manifest.put_step(command, begin_ns, end_ns)
     for watch in watches:
         session.join(watch.process, DRAIN_TIMEOUT_S, what=f"finishing {command}")
-    return Step(command, begin_ns, end_ns, [read(LoadResult, path) for path in results], used)
+    loads = [read(LoadResult, path) for path in results]
+    return Step(command, begin_ns, end_ns, loads, begun[0], ended, children_cpu_s() - before_s)
+
+
+def own_cpu_s(steps: "Sequence[Step]", hosts: LoadHosts) -> float:
+    """Return the CPU time of servers and loads in the measure phase, filling between steps included, s."""
+    servers_s = (steps[-1].servers_at_end - steps[0].servers_at_begin).total_s
+    # The first loads filled before the phase, the later ones in it.
+    return servers_s + sum(map(hosts.own_cpu_s, steps[0].loads)) + sum(step.loads_s for step in steps[1:])
 
 
 def artifacts(folder: Path, steps: "Sequence[Step]") -> dict[str, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import WorkloadFailedError, executable, workloads_dir
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import InstancePlace, Placement
 from steelyard.bench.redis.benchmark import COMMANDS, PARAMETERS, RedisBench, mix
@@ -16,7 +17,7 @@ from steelyard.bench.redis.client import ask, peak_bytes
 from steelyard.bench.redis.declaration import DECLARATION
 from steelyard.bench.redis.memory import EMPTY_BYTES, FASTEST_PER_S, MEMORY_RATIO, REQUEST_BYTES, needed_bytes
 from steelyard.bench.redis.metrics import _lists_lasted
-from steelyard.bench.redis.steps import SPARE, VALUES_PER_LIST, Step, lists_for
+from steelyard.bench.redis.steps import SPARE, VALUES_PER_LIST, Step, lists_for, own_cpu_s
 from steelyard.bench.stack.processor import CpuTime, cpu_time
 from steelyard.records import Level, LoadOperations, LoadResult, Machine, RunStatus, read
 from tests.executables.backends import redis
@@ -61,7 +62,20 @@ def test_popping_empty_lists_is_noticed(hits, level):
     golden = read(LoadResult, Path(workloads_dir().parent / "schemas/golden/load_result.json"))
     operation = LoadOperations(completed=1000, hits=hits, misses=1000 - hits, response=None)
     load = golden.model_copy(update={"operations": {"lpop": operation}})
-    assert _lists_lasted(Step("lpop", 0, 10**9, [load], CpuTime(0, 0))).level is level
+    assert _lists_lasted(step("lpop", [load])).level is level
+
+
+def step(command, loads, begin=0.0, end=0.0, loads_s=0.0):
+    return Step(command, 0, 10**9, loads, CpuTime(begin, 0), CpuTime(end, 0), loads_s)
+
+
+def test_what_fills_between_steps_is_the_runs_own():
+    golden = read(LoadResult, Path(workloads_dir().parent / "schemas/golden/load_result.json"))
+    load = golden.model_copy(update={"cpu": golden.cpu.model_copy(update={"user_s": 1.0, "system_s": 3.0})})
+    # Servers took 5 s each in the steps and 2 s between them; the second load filled for 2 s.
+    steps = [step("lpush", [load], 1.0, 6.0, 7.0), step("lpop", [load], 8.0, 13.0, 6.0)]
+    assert steps[1].servers.total_s == 5.0
+    assert own_cpu_s(steps, LoadHosts.of({})) == 12.0 + 4.0 + 6.0
 
 
 def settings_on(memory_bytes, tier="full", **chosen):
