@@ -207,7 +207,9 @@ def _chart(benchmark: str, panel: Panel, panels: Panels) -> Chart:
         Band(begin, end, name if len(panels.steps) > 1 else "", _STEP_ROLES[at % len(_STEP_ROLES)])
         for at, (name, begin, end) in enumerate(panels.steps)
     )
-    high = (limit if in_sight and limit is not None else top) * _HEADROOM
+    # Bursts go over a limit of the mean; a stack of CPU modes cannot.
+    most = max(limit, 0.0 if is_stacked else top) if in_sight and limit is not None else top
+    high = most * _HEADROOM
     return Chart(
         f"{benchmark}-{panel.resource}",
         panel.title,
