@@ -63,7 +63,9 @@ fn main() -> ExitCode {
         command: arguments.command,
         cpus: arguments.cpus.map(|list| list.0),
         memory_nodes: arguments.memory_nodes.map(|list| list.0),
-        parent: arguments.die_with_parent.map(|told| told.unwrap_or_else(starter)),
+        parent: arguments
+            .die_with_parent
+            .map(|told| told.unwrap_or_else(starter)),
         grace: arguments.grace,
     };
     match supervise(&supervision) {
