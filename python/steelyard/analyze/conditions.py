@@ -15,13 +15,8 @@ from typing import TYPE_CHECKING, Any
 from steelyard.analyze.operations.operations import Operations
 from steelyard.analyze.operations.stalls import Stalls
 from steelyard.analyze.operations.telemetry_correlation import Correlates
-from steelyard.analyze.pressure.disk_limits import (
-    COLUMNS,
-    GroupLimit,
-    LimitedDisk,
-    disk_limits,
-    observe_limited,
-)
+from steelyard.analyze.pressure import disk_limits
+from steelyard.analyze.pressure.disk_limits import GroupLimit, LimitedDisk
 from steelyard.analyze.pressure.kernel_activity import Activity, observe_activity
 from steelyard.analyze.pressure.thread_readings import Looks
 from steelyard.analyze.pressure.threads import TargetUse, observe_target
@@ -243,7 +238,7 @@ def observe(
     known |= {"machine": machine, "profile": profile, "has_load": run.cpus.load is not None}
     if recording is None:
         return Conditions(begin_ns, end_ns, **known)
-    limits = [*set_around, *disk_limits(run)]
+    limits = [*set_around, *disk_limits.disk_limits(run)]
     reader = _Reader(recording, begin_ns, end_ns)
     cpus, cpu_missing = _cpus(reader.read("cpu"))
     scheduler = reader.only("scheduler")
@@ -499,4 +494,4 @@ def _limited(reader: _Reader, limits: Sequence[GroupLimit], disks: Sequence[Disk
     if not limits:
         return []
     whole = {disk.device: (disk.read_bytes_per_s, disk.written_bytes_per_s) for disk in disks}
-    return observe_limited(limits, reader.read("cgroup", COLUMNS), whole)
+    return disk_limits.observe_limited(limits, reader.read("cgroup", disk_limits.COLUMNS), whole)
