@@ -118,9 +118,9 @@ def test_a_clock_that_is_set_during_the_run(tmp_path, monkeypatch):
     found = checks(attempt.run)["clock"]
     assert found.level is Level.SUSPECT
     assert found.value == pytest.approx(-3600, abs=1)
-    # Durations come from the other clock.
+    # Durations come from the other clock: a laden machine ends a phase late, but by no hour.
     measure = next(phase for phase in attempt.run.phases if phase.name == "measure")
-    assert (measure.end_ns - measure.begin_ns) / 1e9 == pytest.approx(1.0, abs=0.2)
+    assert 0.99 < (measure.end_ns - measure.begin_ns) / 1e9 < 60
 
 
 class _FromStart(SystemClock):
