@@ -51,8 +51,9 @@ def record(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_command_that_takes_three_times_as_long_is_worse(tmp_path: Path) -> None:
+    # Five blocks tell it, as a rule; a host that holds this guest up charges the time to whatever runs.
     document = steelyard(
-        tmp_path, "--a", work(0.05), "--b", work(0.15), "--metric", "cpu_s", "--blocks", "12", code=1
+        tmp_path, "--a", work(0.05), "--b", work(0.15), "--metric", "cpu_s", "--blocks", "40", code=1
     )
     (answer,) = document["answers"]
     assert answer["outcome"] == "worse"
@@ -67,7 +68,7 @@ def test_a_command_that_takes_three_times_as_long_is_worse(tmp_path: Path) -> No
     # It stopped as soon as it knew, after whole blocks.
     assert document["status_reason"] == "decided"
     trials = record(document)["trials"]
-    assert 2 * answer["blocks"] == len(trials) < 24
+    assert 2 * answer["blocks"] == len(trials) < 80
 
 
 def test_a_sweep_reads_a_number_from_the_output(tmp_path: Path) -> None:

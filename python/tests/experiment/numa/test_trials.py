@@ -143,7 +143,7 @@ def test_a_benchmark_runs_in_its_place_beside_a_benchmark(tmp_path: Path) -> Non
 
 def test_an_experiment_is_shown_by_both_commands(tmp_path: Path) -> None:
     # Scenarios of this machine's CPUs: the second one works for longer.
-    longer = WORK.replace("0.1", "0.3")
+    longer = WORK.replace("0.1", "0.8")
     arms = [
         arm(number, sys.executable, "-c", longer if number == 2 else WORK, cpu=CPUS[0])
         for number in (1, 2, 3)
