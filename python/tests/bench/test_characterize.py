@@ -305,9 +305,8 @@ def test_a_program_that_ran_before_is_never_ended(characterize: Caller) -> None:
         code, document, said = characterize("--duration", "1.1s", "--hz", "0", "--pid", str(program.pid))
         assert code == 0, said
         assert program.poll() is None
-        # How much of a CPU it gets is a matter of its neighbours.
+        # How much of a CPU it gets in a second, and what that second says, is a matter of its neighbours.
         assert document["program"]["cpus"]["value"] > 0
-        assert "cpu" in parts(document)
     finally:
         program.kill()
         program.wait()
