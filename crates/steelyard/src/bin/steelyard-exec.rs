@@ -24,7 +24,7 @@ struct Arguments {
     /// NUMA nodes for memory of the command and its children, such as 0 or 0-1
     #[arg(long, value_parser = nodes)]
     memory_nodes: Option<List>,
-    /// End the command when the process that started this one ends, by its id if it may end before this begins
+    /// End the command when the process that started this one ends; with its id, also where it has ended already
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true)]
     die_with_parent: Option<Option<i32>>,
     /// Time between SIGTERM and SIGKILL when the command is ended
