@@ -235,10 +235,12 @@ class Session:
         watched = self._watched[process.name]
         self.check()
         watched.may_end = True
+        begin_ns = self.clock.monotonic_ns()
         ending = process.stop(timeout_s)
+        took_s = (self.clock.monotonic_ns() - begin_ns) / 1e9
         self._note_end(watched, ending)
         if ending.exit_code != 0 and not (dies_of_sigterm and ending.signal == signal.SIGTERM):
-            raise self._unexpected(watched)
+            raise self._unexpected(watched, took_s)
 
     def _note_end(self, watched: _Watched, ending: Ending) -> None:
         watched.ended = ending
@@ -249,8 +251,11 @@ class Session:
         if watched.process.log_error is not None:
             self.remarks.append(f"log incomplete: {watched.process.log_error}")
 
-    def _unexpected(self, watched: _Watched) -> SteelyardError:
-        """Write down that a process has ended, and return the error that says how."""
+    def _unexpected(self, watched: _Watched, took_s: float | None = None) -> SteelyardError:
+        """Write down that a process has ended, and return the error that says how.
+
+        ``took_s`` is how long ago it was asked to end, if it was.
+        """
         # The supervisor has ended, so the last words in its pipe are complete.
         ending = watched.process.stop(0.0)
         # On a full disk the manifest cannot be written now; it will be, when the run has failed for good.
@@ -258,7 +263,8 @@ class Session:
             self._note_end(watched, ending)
         # What a killed process wrote before is of something else.
         message = None if ending.signal == signal.SIGKILL else watched.process.last_line()
-        reason = f"{watched.process.name} {ending}{self._in_phase()}"
+        asked = "" if took_s is None else f" {took_s:.1f} s after it was asked to end"
+        reason = f"{watched.process.name} {ending}{asked}{self._in_phase()}"
         if ending.signal is not None and self._memory_limit.kills_since_start():
             reason += f": the memory limit of {self._memory_limit.text} was reached"
             return WorkloadFailedError(

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,9 +15,12 @@ import pytest
 
 from steelyard._base import UsageError, WorkloadFailedError, executable
 from steelyard.bench.executor import Ending, LocalExecutor
+from steelyard.bench.launch import Request, execute
+from steelyard.bench.progress import Silence
 from steelyard.machine.cgroups import memory_groups
 from steelyard.machine.tree import Tree
 from steelyard.records import Level, RunStatus
+from tests.bench import sample_benchmarks
 from tests.bench.conftest import LONG_WARMUP, until
 
 HERE = Path(__file__).parent
@@ -303,3 +307,25 @@ def test_what_failed_is_named_and_not_where(tmp_path, direct):
     process.popen.wait(30)
     process.finish_reading()
     assert (str(process.poll()), process.last_line()) == ("exited with code 3", failed)
+
+
+def test_a_process_that_does_not_end_is_killed_and_the_reason_says_when(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    sample_benchmarks.add(tmp_path / "site", monkeypatch.syspath_prepend)
+
+    def start(bench):
+        deaf = ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"]
+        bench.deaf = bench.session.start_process("deaf", deaf, cpus=None, grace_s=1.5)
+        bench.session.wait_for(lambda: bench.deaf.lines() != [], 60.0, what="the start of deaf")
+
+    monkeypatch.setattr(sample_benchmarks.Spin, "start", start)
+    monkeypatch.setattr(
+        sample_benchmarks.Spin, "drain", lambda bench: bench.session.stop_process(bench.deaf, 60.0)
+    )
+    [attempt] = execute(Request("spin", "smoke", out=tmp_path / "runs"), progress=Silence()).attempts
+    reason = attempt.run.status_reason or ""
+    found = re.fullmatch(
+        r"deaf was killed by SIGKILL (\S+) s after it was asked to end in phase (\S+)", reason
+    )
+    assert found is not None, reason
+    assert float(found[1]) >= 1.5
