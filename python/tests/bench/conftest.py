@@ -42,7 +42,7 @@ def marked(mark: str) -> dict[int, str]:
     return found
 
 
-def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+def until(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
     """Return the first true value of ``condition``; fail after ``timeout_s``."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
@@ -96,7 +96,7 @@ class Live:
                 return int(children[0]) if children else None
         return None
 
-    def finish(self, timeout_s: float = 40.0) -> tuple[int, str, str]:
+    def finish(self, timeout_s: float = 90.0) -> tuple[int, str, str]:
         """Wait for its end: exit code, standard output, standard error."""
         if self._said is None:
             self._said = self.process.communicate(timeout=timeout_s)

@@ -47,7 +47,7 @@ def ask(server: servers.Server, text: bytes) -> bytes:
         return servers.read_all(connection)
 
 
-def eventually(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+def eventually(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     """Wait until ``condition`` returns true."""
     end = time.monotonic() + timeout_s
     while not condition():

@@ -58,7 +58,7 @@ def is_closed(connection: socket.socket) -> bool:
     return True
 
 
-def eventually(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+def eventually(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end
