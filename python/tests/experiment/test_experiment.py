@@ -329,7 +329,9 @@ def test_orders_are_balanced_in_pairs_and_repeat_with_the_seed() -> None:
     assert len(starts) == 6
 
 
-def test_a_benchmark_is_tried_with_the_same_requests_in_both_arms(tmp_path: Path) -> None:
+def test_a_benchmark_is_tried_with_the_same_requests_in_both_arms_beside_its_guardrails(
+    tmp_path: Path,
+) -> None:
     settings = [
         "--set",
         "measure=1",
@@ -342,7 +344,13 @@ def test_a_benchmark_is_tried_with_the_same_requests_in_both_arms(tmp_path: Path
     ]
     words = ["tao", "--tier", "smoke", "--a", "memory=8MiB", "--b", "memory=32MiB", *settings]
     page = tmp_path / "page.html"
+    words += ["--guard", "hit_ratio=-5%", "--guard", "response_p99_ns=50%"]
     document = steelyard(tmp_path / "runs", *words, "--blocks", "4", "--report", str(page), code=None)
+    # The benchmark itself says which way is worse, where the sign does not.
+    guards = record(document)["plan"]["guards"]
+    assert [(guard["better"], guard["unit"]) for guard in guards] == [("higher", "1"), ("lower", "ns")]
+    (answer,) = document["answers"]
+    assert [guard["bound"] for guard in answer["guards"]] == [pytest.approx(0.95), 1.5]
     made = record(document)["trials"]
     runs = Path(document["directory"]) / "runs"
     by_block: dict[int, list[dict[str, Any]]] = {}
