@@ -41,7 +41,7 @@ test-rust:
 	$(SIGNALS) cargo test --workspace --locked --no-fail-fast
 
 # What starts no server runs on all CPUs, neighbouring tests in one process, which makes what they share once. What starts
-# servers runs in two rows, file by file: every test holds beside other work, and most of its time is waiting, as is
+# servers runs in three rows, file by file: every test holds beside other work, and much of its time is waiting, as is
 # that of Rust's tests.
 SERVERS := bench cli executables experiment
 PYTEST := $(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5
@@ -49,7 +49,7 @@ test-python:
 	$(PYTEST) -n logical --maxprocesses 8 --dist worksteal $(SERVERS:%=--ignore=python/tests/%)
 
 test-servers:
-	$(PYTEST) -n 2 --dist loadfile $(SERVERS:%=python/tests/%)
+	$(PYTEST) -n 3 --dist loadfile $(SERVERS:%=python/tests/%)
 
 # mypy keeps one CPU busy, and so does the end of clippy: side by side they take the time of the longer.
 lint: build-dev
