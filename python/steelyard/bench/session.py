@@ -263,8 +263,8 @@ class Session:
             self._note_end(watched, ending)
         # What a killed process wrote before is of something else.
         message = None if ending.signal == signal.SIGKILL else watched.process.last_line()
-        asked = "" if took_s is None else f" {took_s:.1f} s after it was asked to end"
-        reason = f"{watched.process.name} {ending}{asked}{self._in_phase()}"
+        asked = "" if took_s is None else f", {took_s:.1f} s after it was asked to end"
+        reason = f"{watched.process.name} {ending}{self._in_phase()}{asked}"
         if ending.signal is not None and self._memory_limit.kills_since_start():
             reason += f": the memory limit of {self._memory_limit.text} was reached"
             return WorkloadFailedError(
