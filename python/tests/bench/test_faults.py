@@ -309,6 +309,37 @@ def test_what_failed_is_named_and_not_where(tmp_path, direct):
     assert (str(process.poll()), process.last_line()) == ("exited with code 3", failed)
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "settings", "program", "last_words"),
+    [
+        ("tax", ("time=1", "only=crc32c snappy-compress"), "tax", "preparing"),
+        ("tao", (), "load", '"name":"measure"'),
+    ],
+)
+def test_a_run_that_looks_only_after_the_measurement_is_complete(
+    runner, benchmark, settings, program, last_words
+):
+    live = runner.start(benchmark=benchmark, settings=settings)
+    until(lambda: any(last_words in log.read_text() for log in runner.out.glob(f"*/logs/{program}.log")))
+    (started,) = until(lambda: [p["pid"] for p in live.raw()["processes"] if p["name"] == program])
+    # As a host does that has no CPU for this process; what it started goes on.
+    live.process.send_signal(signal.SIGSTOP)
+    until(lambda: state_of(started) == "Z")
+    live.process.send_signal(signal.SIGCONT)
+    code, _, stderr = live.finish()
+    # 1 is a result that its checks object to.
+    assert code in (0, 1), stderr
+    run = live.run()
+    assert run.status is RunStatus.COMPLETE
+    assert [phase.name for phase in run.phases] == ["install", "start", "warmup", "measure", "drain"]
+    assert live.left() == {}
+
+
+def state_of(pid):
+    """Return the state of a process as a letter."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def test_a_process_that_does_not_end_is_killed_and_the_reason_says_when(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     sample_benchmarks.add(tmp_path / "site", monkeypatch.syspath_prepend)

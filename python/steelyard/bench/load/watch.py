@@ -76,6 +76,8 @@ def measure(
     has come; without it phase ``measure`` begins then.
     """
     for load in loads:
+        # It ends by itself soon after its measure phase, which may be over before anybody has looked.
+        session.expect_end(load.process)
         load.process.write("measure\n")
     _wait_for_phase(session, loads, hit_ratio, "measure", LATE_S)
     begin_ns = max(load.phases["measure"] for load in loads)
@@ -99,15 +101,13 @@ def _wait_for_phase(
 ) -> None:
     begin_ns = session.clock.monotonic_ns()
     shown_s = 0.0
-    # A load ends by itself soon after its measure phase.
-    if name == "drain":
-        for load in loads:
-            session.expect_end(load.process)
     while not all(name in load.phases for load in loads):
         session.wait(0.02)
         for load in loads:
             load.read()
             if load.process.poll() is not None and name not in load.phases:
+                # Its last lines are read when this returns.
+                load.process.stop(0.0)
                 load.read()
                 if name not in load.phases:
                     session.join(load.process, 1.0, what="the end of the load")

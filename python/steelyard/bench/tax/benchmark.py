@@ -118,9 +118,18 @@ class TaxBench(Benchmark):
         for word in self.settings.text("only").split():
             command += ["--only", word]
         self._process = self.session.start_process("tax", command, cpus=self.session.placement.server)
+        # If this process gets no CPU for as long as a short measurement takes, the program has ended by then.
+        self.session.expect_end(self._process)
         deadline_ns = self._deadline_ns()
         while self._begin_ns is None:
+            has_ended = self._process.poll() is not None
+            if has_ended:
+                # Its last lines are read when this returns.
+                self._process.stop(0.0)
             self._look("preparing", deadline_ns)
+            if has_ended and self._begin_ns is None:
+                self.session.join(self._process, 1.0, what="ending")
+                raise WorkloadFailedError("tax ended before it measured", hint=f"see {self._process.log}")
 
     def _deadline_ns(self) -> int:
         return self.session.clock.monotonic_ns() + int((self.settings.number("time") * 2 + LATE_S) * 1e9)
@@ -161,7 +170,6 @@ class TaxBench(Benchmark):
         if self._process is None or self._begin_ns is None:
             raise AssertionError("started in warm_up")
         self.session.begin_phase("measure", self._begin_ns)
-        self.session.expect_end(self._process)
         deadline_ns = self._deadline_ns()
         while self._process.poll() is None:
             self._look("measuring", deadline_ns)
