@@ -316,7 +316,7 @@ def test_what_failed_is_named_and_not_where(tmp_path, direct):
         ("tao", (), "load", '"name":"measure"'),
     ],
 )
-def test_a_run_that_looks_only_after_the_measurement_is_complete(
+def test_a_run_held_up_until_its_measurement_is_over_is_complete(
     runner, benchmark, settings, program, last_words
 ):
     live = runner.start(benchmark=benchmark, settings=settings)
