@@ -41,14 +41,15 @@ def descendants_of(pid: int) -> list[int]:
     return descendants
 
 
-def process_cpu_s(pid: int) -> float:
+def process_cpu_s(pid: int) -> float | None:
     """Return the CPU time of the living threads of a process and of its descendants, s.
 
-    To the nanosecond, where /proc/PID/stat counts clock ticks; 0 where the kernel keeps no such account.
+    To the nanosecond, where /proc/PID/stat counts clock ticks; None where the process has ended or the kernel
+    keeps no such account.
     """
-    used_ns = 0
+    used_ns: int | None = None
     for each in (pid, *descendants_of(pid)):
         for path in Path(f"/proc/{each}/task").glob("*/schedstat"):
             with contextlib.suppress(OSError, ValueError, IndexError):
-                used_ns += int(path.read_text().split()[0])
-    return used_ns / 1e9
+                used_ns = (used_ns or 0) + int(path.read_text().split()[0])
+    return None if used_ns is None else used_ns / 1e9

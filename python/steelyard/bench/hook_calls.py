@@ -1,7 +1,7 @@
 """The hooks of one run: calling them at their moments, what they may see, and what their processes cost.
 
 In: a session and its hooks. Out: calls in order, the problems that hooks had, the CPU time that the processes
-of each hook used in the measure phase, in its entry of the manifest.
+of each hook used in the measure phase, in its entry of the manifest, or why it is not known.
 
 Invariants: an exception in a hook ends nothing; a hook is called in the measure phase no more often than it
 asks for, and never from within a call of its own.
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 BLOCKS_S = 0.1
 """A call in the measure phase that takes longer than this is a problem: the run is not watched meanwhile."""
+_SEEN_RATIO = 0.5
+"""How much of the measure phase must lie between the two looks at CPU times, and of that time in it."""
+_UNKNOWN = (
+    "its processes ended before the measure phase did, or the kernel keeps no CPU time per thread (schedstat)"
+)
 _WAIT_S = 0.02
 _STOP_TIMEOUT_S = 10.0
 
@@ -44,6 +49,14 @@ class HookProblem:
     message: str
 
 
+@dataclass(slots=True)
+class _Look:
+    """CPU times of hooks' processes so far, s, None where they cannot be read, and when they were read."""
+
+    span_ns: tuple[int, int]
+    used_s: dict[str, float | None]
+
+
 class HookCalls:
     """Hooks in the order given, and how far each has come."""
 
@@ -55,8 +68,8 @@ class HookCalls:
         self._hooks = hooks
         self._begun: list[tuple[str, Hook]] = []
         self._due_ns: dict[str, int] = {}
-        self._used_s: dict[str, float] = {}
         self._begin_ns: int | None = None
+        self._first = _Look((0, 0), {})
         self._is_inside = False
 
     def call(self, moment: str) -> None:
@@ -93,7 +106,7 @@ class HookCalls:
     def begin_measure(self, begin_ns: int) -> None:
         """Read what the hooks' processes have used so far; calls of ``during`` begin."""
         self._begin_ns = begin_ns
-        self._used_s = self._cpu_s()
+        self._first = self._look()
         for name, hook in self._begun:
             if hook.during_interval_s is not None:
                 self._due_ns[name] = self._session.clock.monotonic_ns()
@@ -135,22 +148,53 @@ class HookCalls:
         if self._begin_ns is None:
             return
         phase_s = (end_ns - self._begin_ns) / 1e9
-        whole_s = phase_s * (os.cpu_count() or 1)
-        by_hook: dict[str, float] = {}
-        for name, used_s in self._cpu_s().items():
+        first, last = self._first, self._look()
+        late = _late(first.span_ns, last.span_ns, (self._begin_ns, end_ns))
+        between_s = (sum(last.span_ns) - sum(first.span_ns)) / 2 / 1e9
+        by_hook: dict[str, list[float | None]] = {}
+        for name in {**first.used_s, **last.used_s}:
             hook = self._session.hook_of(name)
             if hook is not None:
-                by_hook[hook] = by_hook.get(hook, 0.0) + used_s - self._used_s.get(name, 0.0)
-        for hook, used_s in by_hook.items():
+                used_s = _between(first.used_s.get(name, 0.0), last.used_s.get(name))
+                by_hook.setdefault(hook, []).append(used_s)
+        for hook, parts in by_hook.items():
+            known = [part for part in parts if part is not None]
+            self.cpu_s += sum(known)
             context = _Context(self._session, hook)
-            context.record("cpu_s", round(used_s, 4))
-            context.record("cpu_ratio", round(used_s / whole_s, 6) if whole_s > 0 else None)
-        self.cpu_s = sum(by_hook.values())
+            missing = late if len(known) == len(parts) else _UNKNOWN
+            rate = None if missing else sum(known) / between_s
+            context.record("cpu_s", None if rate is None else round(rate * phase_s, 4))
+            context.record("cpu_ratio", None if rate is None else round(rate / (os.cpu_count() or 1), 6))
+            if missing:
+                context.record("cpu_missing", missing)
 
-    def _cpu_s(self) -> dict[str, float]:
-        """Return the CPU time of each process of a hook so far, by its name."""
+    def _look(self) -> "_Look":
         live = self._session.live_processes(of_hooks=True)
-        return {name: process_cpu_s(pid) for name, pid in live.items()}
+        begin_ns = self._session.clock.monotonic_ns()
+        used_s = {name: process_cpu_s(pid) for name, pid in live.items()}
+        return _Look((begin_ns, self._session.clock.monotonic_ns()), used_s)
+
+
+def _between(first_s: float | None, last_s: float | None) -> float | None:
+    """Return the CPU time between two looks, None where one has none or a child that it counted has ended."""
+    return None if first_s is None or last_s is None or last_s < first_s else last_s - first_s
+
+
+def _late(first_ns: tuple[int, int], last_ns: tuple[int, int], phase_ns: tuple[int, int]) -> str | None:
+    """Return why what was read in two spans does not stand for a phase, None where it does.
+
+    >>> _late((1_000_000, 5_000_000), (1_010_000_000, 1_015_000_000), (0, 1_000_000_000))
+    >>> _late((1_000_000, 1_020_000_000), (1_030_000_000, 1_040_000_000), (0, 1_000_000_000))
+    'CPU times were read 1.02 s and 1.04 s into a measure phase of 1.00 s, because Steelyard was held up'
+    """
+    begin_ns, end_ns = phase_ns
+    # It may have been held up while it read.
+    seen_ns = min(last_ns[0], end_ns) - max(first_ns[1], begin_ns)
+    if seen_ns > 0 and seen_ns >= _SEEN_RATIO * max(last_ns[1] - first_ns[0], end_ns - begin_ns):
+        return None
+    first_s, last_s, phase_s = ((each - begin_ns) / 1e9 for each in (first_ns[1], last_ns[1], end_ns))
+    looks = f"{first_s:.2f} s and {last_s:.2f} s into a measure phase of {phase_s:.2f} s"
+    return f"CPU times were read {looks}, because Steelyard was held up"
 
 
 def _next_ns(due_ns: int, now_ns: int, interval_ns: int) -> int:

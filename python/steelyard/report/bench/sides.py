@@ -100,6 +100,7 @@ def _intro(data: ReportData, uses: Mapping[str, CounterUse]) -> str:
     cost = cost_ratio(data)
     if cost is not None:
         parts.append(f"Recording took {fmt.quantity(cost, 'ratio')} of the machine's CPU time.")
+    parts += [f"What recording took is not known: {reason}." for reason in _cost_missing(data)]
     return " ".join(parts)
 
 
@@ -112,6 +113,12 @@ def cost_ratio(data: ReportData) -> float | None:
         if isinstance(ratio, int | float):
             known.append(float(ratio))
     return sum(known) if known else None
+
+
+def _cost_missing(data: ReportData) -> list[str]:
+    """Return why the hooks' CPU time is not known, each reason once."""
+    found = [about.get("cpu_missing") for about in map(data.run.hooks.get, _HOOKS) if isinstance(about, dict)]
+    return list(dict.fromkeys(str(reason) for reason in found if reason is not None))
 
 
 def _row(name: str, lines: Mapping[str, Mapping[str, Line]]) -> tuple[Cell, ...]:
