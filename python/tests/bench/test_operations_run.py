@@ -196,22 +196,28 @@ def test_an_endpoint_that_dies_leaves_what_it_said_and_the_reason(
     tmp_path: Path, characterize: Caller
 ) -> None:
     script = (
-        "import http.server,sys,time,threading,os\n"
+        "import http.server,time\n"
         "began=time.monotonic()\n"
         "class H(http.server.BaseHTTPRequestHandler):\n"
         "  def do_GET(s):\n"
         "    n=50*(time.monotonic()-began)\n"
         "    s.send_response(200); s.end_headers(); s.wfile.write(b'x_total %.3f\\n' % n)\n"
         "  def log_message(s,*a): pass\n"
-        "srv=http.server.HTTPServer(('127.0.0.1',int(sys.argv[1])),H)\n"
-        "threading.Timer(2.0,lambda: os._exit(0)).start(); srv.serve_forever()\n"
+        "srv=http.server.HTTPServer(('127.0.0.1',0),H)\n"
+        "print(srv.server_port,flush=True); srv.serve_forever()\n"
     )
-    port = free_port()
-    found = characterize.operations(
-        *("--duration", "6s", "--ops", f"prometheus,interval=0.2:http://127.0.0.1:{port}#x_total"),
-        *("--ops", f"log:{tmp_path / 'never.log'}:x"),
-        *("--", sys.executable, "-c", script, str(port)),
-    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            port = int(server.stdout.readline())
+            # It answers for most of the command's time, however slowly all starts, and then no more.
+            found = characterize.operations(
+                *("--ops", f"prometheus,interval=0.2:http://127.0.0.1:{port}#x_total"),
+                *("--ops", f"log:{tmp_path / 'never.log'}:x"),
+                *("--", "sh", "-c", f"sleep 2; kill {server.pid}; sleep 0.8"),
+            )
+        finally:
+            server.kill()
     endpoint, log = found["sources"]
     # It counts by the clock: a slow answer is asked for less often, which is no lower rate.
     assert endpoint["series"][0]["value"] == pytest.approx(50, rel=0.1)
