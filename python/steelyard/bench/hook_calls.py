@@ -33,7 +33,7 @@ BLOCKS_S = 0.1
 """A call in the measure phase that takes longer than this is a problem: the run is not watched meanwhile."""
 _SEEN_RATIO = 0.5
 """How much of the measure phase must lie between the two looks at CPU times, and of that time in it."""
-_UNKNOWN = (
+_NO_ACCOUNT = (
     "its processes ended before the measure phase did, or the kernel keeps no CPU time per thread (schedstat)"
 )
 _WAIT_S = 0.02
@@ -149,7 +149,7 @@ class HookCalls:
             return
         phase_s = (end_ns - self._begin_ns) / 1e9
         first, last = self._first, self._look()
-        late = _late(first.span_ns, last.span_ns, (self._begin_ns, end_ns))
+        unseen = _why_not(first.span_ns, last.span_ns, (self._begin_ns, end_ns))
         between_s = (sum(last.span_ns) - sum(first.span_ns)) / 2 / 1e9
         by_hook: dict[str, list[float | None]] = {}
         for name in {**first.used_s, **last.used_s}:
@@ -161,7 +161,7 @@ class HookCalls:
             known = [part for part in parts if part is not None]
             self.cpu_s += sum(known)
             context = _Context(self._session, hook)
-            missing = late if len(known) == len(parts) else _UNKNOWN
+            missing = unseen if len(known) == len(parts) else _NO_ACCOUNT
             rate = None if missing else sum(known) / between_s
             context.record("cpu_s", None if rate is None else round(rate * phase_s, 4))
             context.record("cpu_ratio", None if rate is None else round(rate / (os.cpu_count() or 1), 6))
@@ -180,21 +180,21 @@ def _between(first_s: float | None, last_s: float | None) -> float | None:
     return None if first_s is None or last_s is None or last_s < first_s else last_s - first_s
 
 
-def _late(first_ns: tuple[int, int], last_ns: tuple[int, int], phase_ns: tuple[int, int]) -> str | None:
+def _why_not(first_ns: tuple[int, int], last_ns: tuple[int, int], phase_ns: tuple[int, int]) -> str | None:
     """Return why what was read in two spans does not stand for a phase, None where it does.
 
-    >>> _late((1_000_000, 5_000_000), (1_010_000_000, 1_015_000_000), (0, 1_000_000_000))
-    >>> _late((1_000_000, 1_020_000_000), (1_030_000_000, 1_040_000_000), (0, 1_000_000_000))
-    'CPU times were read 1.02 s and 1.04 s into a measure phase of 1.00 s, because Steelyard was held up'
+    >>> _why_not((1_000_000, 5_000_000), (1_010_000_000, 1_015_000_000), (0, 1_000_000_000))
+    >>> _why_not((1_000_000, 1_020_000_000), (1_030_000_000, 1_040_000_000), (0, 1_000_000_000))
+    'CPU times were read only 1.02 s and 1.04 s into a measure phase of 1.00 s'
     """
     begin_ns, end_ns = phase_ns
-    # It may have been held up while it read.
+    # This process may get no CPU while it reads.
     seen_ns = min(last_ns[0], end_ns) - max(first_ns[1], begin_ns)
     if seen_ns > 0 and seen_ns >= _SEEN_RATIO * max(last_ns[1] - first_ns[0], end_ns - begin_ns):
         return None
     first_s, last_s, phase_s = ((each - begin_ns) / 1e9 for each in (first_ns[1], last_ns[1], end_ns))
-    looks = f"{first_s:.2f} s and {last_s:.2f} s into a measure phase of {phase_s:.2f} s"
-    return f"CPU times were read {looks}, because Steelyard was held up"
+    looks = f"{first_s:.2f} s and {last_s:.2f} s"
+    return f"CPU times were read only {looks} into a measure phase of {phase_s:.2f} s"
 
 
 def _next_ns(due_ns: int, now_ns: int, interval_ns: int) -> int:

@@ -336,7 +336,7 @@ def test_a_run_held_up_until_its_measurement_is_over_is_complete(
     # What was looked at too late is not 0.
     costs = [about for about in run.hooks.values() if "cpu_s" in about]
     assert costs
-    assert all(about["cpu_s"] or "held up" in about["cpu_missing"] for about in costs), costs
+    assert all(about["cpu_s"] or "were read only" in about["cpu_missing"] for about in costs), costs
 
 
 def state_of(pid):

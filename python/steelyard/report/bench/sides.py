@@ -97,10 +97,11 @@ def _intro(data: ReportData, uses: Mapping[str, CounterUse]) -> str:
     parts = [f"Counts of the measure phase, {whose}." if whose else "CPU time of the measure phase."]
     cautions = dict.fromkeys(caution for use in uses.values() for caution in use.cautions)
     parts += [f"{caution[:1].upper()}{caution[1:]}." for caution in cautions]
-    cost = cost_ratio(data)
-    if cost is not None:
+    cost, reasons = cost_ratio(data), _cost_missing(data)
+    if reasons:
+        parts.append(f"What recording took is not known: {'; '.join(reasons)}.")
+    elif cost is not None:
         parts.append(f"Recording took {fmt.quantity(cost, 'ratio')} of the machine's CPU time.")
-    parts += [f"What recording took is not known: {reason}." for reason in _cost_missing(data)]
     return " ".join(parts)
 
 

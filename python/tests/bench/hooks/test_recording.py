@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,13 @@ def test_the_report_has_both_sides_and_one_line_of_what_is_missing(live):
             name for name in ("counters", "topdown") if {"missing", "reduced"} & set(data.run.hooks[name])
         ]
         assert ("not recorded" in lines) == bool(lacking)
+        assert "Recording took" in sections["counted"].intro
+        # What one hook took is missing: no sum of the others stands for all.
+        about = {**data.run.hooks["profile"], "cpu_s": None, "cpu_ratio": None, "cpu_missing": "why"}
+        run = data.run.model_copy(update={"hooks": {**data.run.hooks, "profile": about}})
+        intro = next(s.intro for s in side_sections(replace(data, run=run)) if s.anchor == "counted")
+        assert intro.endswith("What recording took is not known: why.")
+        assert "Recording took" not in intro
     finally:
         data.close()
     page = (live.directory / "report.html").read_text()
