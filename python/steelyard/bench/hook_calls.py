@@ -169,10 +169,15 @@ class HookCalls:
                 context.record("cpu_missing", missing)
 
     def _look(self) -> "_Look":
-        live = self._session.live_processes(of_hooks=True)
+        session = self._session
+        live = {
+            name: pid
+            for name, pid in session.live_processes(of_hooks=True).items()
+            if session.process(name).poll() is None
+        }
         begin_ns = self._session.clock.monotonic_ns()
         used_s = {name: process_cpu_s(pid) for name, pid in live.items()}
-        return _Look((begin_ns, self._session.clock.monotonic_ns()), used_s)
+        return _Look((begin_ns, session.clock.monotonic_ns()), used_s)
 
 
 def _between(first_s: float | None, last_s: float | None) -> float | None:

@@ -351,8 +351,10 @@ def _processes(recording: Recording | None, measure: Phase | None) -> Rates | No
 def _logs(run: Run, folder: Path, last_bytes: int = 4000) -> dict[str, str]:
     """Return the end of the log of each process that did not end well, by the process's name.
 
-    Servers that know no other end than SIGTERM end well by it where the run came to its end.
+    Servers that know no other end than SIGTERM end well by it where the run came to its end. What a hook says
+    itself of a recorder that gave up is not repeated.
     """
+    reasons = [reason for about in run.hooks.values() if isinstance(about, dict) for reason in about.values()]
     tails = {}
     for process in run.processes:
         stopped = process.signal == signal.SIGTERM and run.status is RunStatus.COMPLETE
@@ -362,6 +364,6 @@ def _logs(run: Run, folder: Path, last_bytes: int = 4000) -> dict[str, str]:
             text = read_tail(folder / process.log, last_bytes).decode("utf-8", errors="replace").strip()
         except SteelyardError:
             continue
-        if text:
+        if text and text.removeprefix("steelyard-probe: ") not in reasons:
             tails[process.name] = text
     return tails

@@ -323,13 +323,13 @@ def why_not_countable(machine: Machine, event: Event, scope: str) -> str | None:
             return f"{whose} offers no counters of the processor"
         if event.pmu in KERNEL_TYPES:
             return None
-    is_clock_register = event.pmu == "msr" and event.name != "msr/tsc/"
-    if is_clock_register and machine.hypervisor and not has_hardware_counters(machine):
-        # The folder is there for the time-stamp counter alone; the kernel lists the others where they work.
+    if not _folders(event.pmu, monitors):
+        return f"the kernel has no performance monitor {event.pmu} here"
+    is_register = event.pmu == "power" or (event.pmu == "msr" and event.name != "msr/tsc/")
+    if is_register and machine.hypervisor and not has_hardware_counters(machine):
+        # The folder of either may be there without these events: the kernel lists those that work.
         return f"a guest ({machine.hypervisor}) without counters has none of the other registers either"
-    if _folders(event.pmu, monitors):
-        return None
-    return f"the kernel has no performance monitor {event.pmu} here"
+    return None
 
 
 def _folders(pmu: str, monitors: Sequence[str]) -> list[str]:

@@ -49,7 +49,7 @@ def uses_by_side(
     operations = operations or Quantity(None, "1", "the operations are not known")
     counted = _series(folder / RECORDED, conditions)
     slots = _series(folder / TOP_DOWN_HOOK, conditions)
-    shared = _shared_metrics(folder, conditions, machine)
+    shared, reason = _shared_metrics(folder, conditions, machine), _missing(run, COUNTERS, "machine_missing")
     uses = {}
     for side, names in entities.items():
         part = _part(conditions, side)
@@ -59,7 +59,7 @@ def uses_by_side(
             continue
         use = use_of(source, part, run, machine=here, operations=operations)
         uses[side] = _with_tree(
-            replace(use, metrics={**_with_reasons(use.metrics, machine), **shared}),
+            replace(use, metrics={**_with_reasons(use.metrics, machine, reason), **shared}),
             slots if isinstance(slots, str) else _of(slots, _entities(run, TOP_DOWN_HOOK).get(side, ())),
             part,
             run,
@@ -79,9 +79,9 @@ def _entities(run: Run, hook: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _missing(run: Run, hook: str) -> str | None:
+def _missing(run: Run, hook: str, key: str = "missing") -> str | None:
     about = run.hooks.get(hook)
-    missing = about.get("missing") if isinstance(about, dict) else None
+    missing = about.get(key) if isinstance(about, dict) else None
     return missing if isinstance(missing, str) else None
 
 
@@ -135,11 +135,15 @@ def _shared_metrics(
     }
 
 
-def _with_reasons(values: Mapping[str, MetricValue], machine: Machine | None) -> dict[str, MetricValue]:
-    """Say of what only a whole machine has why it is missing there."""
+def _with_reasons(
+    values: Mapping[str, MetricValue], machine: Machine | None, reason: str | None
+) -> dict[str, MetricValue]:
+    """Say of what only a whole machine has why it is missing there: it cannot be had, or ``reason``."""
     if machine is None:
         return dict(values)
     missing = choose(machine, "system").missing
+    if reason is not None:
+        missing = {**dict.fromkeys(shared_metrics(machine), reason), **missing}
     return {
         name: replace(each, missing=missing.get(name, each.missing)) if each.value is None else each
         for name, each in values.items()

@@ -96,7 +96,7 @@ class CountingHook(Hook, ABC):
                 recording=recording,
             )
         except SteelyardError as error:
-            context.record("missing", error.message)
+            context.record(self._missing(recording), error.message)
             return
         context.record("interval_s", interval_s)
         process = context.start_process(f"hook-{name}", command, may_end=True)
@@ -115,16 +115,21 @@ class CountingHook(Hook, ABC):
         for process, _ in self._processes:
             context.interrupt_process(process)
         for process, recording in self._processes:
+            missing = self._missing(recording)
             try:
                 code = context.wait_process(process, STOP_S)
             except SteelyardError as error:
-                context.record("missing", error.message)
+                context.record(missing, error.message)
                 continue
             if event_counts.recorded(recording) is None:
                 line = (context.last_line(process) or "").removeprefix("steelyard-probe: ")
-                context.record("missing", line or f"steelyard-probe ended with code {code}")
+                context.record(missing, line or f"steelyard-probe ended with code {code}")
                 continue
             context.add_artifact(recording.name.replace("-", "_"), recording)
+
+    def _missing(self, recording: Path) -> str:
+        """Return the key under which stands why there is no such recording."""
+        return "missing" if recording.name == self.name else "machine_missing"
 
     def _scope(self, context: HookContext) -> str:
         wanted = self.options.text("scope")

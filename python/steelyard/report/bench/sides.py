@@ -257,11 +257,13 @@ def _missing(data: ReportData) -> str:
     names: dict[str, list[str]] = {}
     for hook in _HOOKS:
         about = data.run.hooks.get(hook)
-        for key in ("missing", "reduced"):
+        for key, what in (
+            ("missing", hook),
+            ("machine_missing", f"{hook} of the whole machine"),
+            ("reduced", f"hardware {hook}"),
+        ):
             reason = about.get(key) if isinstance(about, dict) else None
             if isinstance(reason, str):
-                what, reason = (
-                    ("hardware " + hook, reason.partition(": ")[2]) if key == "reduced" else (hook, reason)
-                )
+                reason = reason.partition(": ")[2] if key == "reduced" else reason
                 names.setdefault(reason, []).append(what)
     return "; ".join(f"{', '.join(hooks)} ({reason})" for reason, hooks in names.items())

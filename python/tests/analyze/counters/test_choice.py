@@ -10,6 +10,7 @@ from steelyard.analyze.counters.choice import (
     facts_of,
     fits,
     model_of,
+    shared_metrics,
 )
 from steelyard.analyze.counters.definitions import definitions, parse_encoding
 from steelyard.analyze.counters.topdown import Model, events_of
@@ -140,6 +141,12 @@ def test_a_guest_without_counters_keeps_software_events() -> None:
     assert choice.missing["ipc"] == "the hypervisor (KVM) offers no counters of the processor"
     assert "guest (KVM)" in choice.missing["frequency_hz"]
     assert choice.missing["package_power_w"] == "the kernel has no performance monitor power here"
+    # Some hosts give their guests a folder of energy counters without any event.
+    listed = machine("GenuineIntel-6-CF-2", ["msr", "power", "software"]).model_copy(
+        update={"hypervisor": "KVM"}
+    )
+    assert "guest (KVM)" in choose(listed).missing["package_power_w"]
+    assert shared_metrics(listed) == []
 
 
 def test_a_recording_that_lists_no_monitors_says_so() -> None:

@@ -149,6 +149,15 @@ def test_what_cpus_share_stands_with_both_sides(tmp_path: Path) -> None:
     assert uses["load"].metrics["ipc"].value == pytest.approx(0.5)
 
 
+def test_why_nothing_of_the_whole_machine_was_counted_is_what_the_hook_said(tmp_path: Path) -> None:
+    record_counters(tmp_path)
+    run = a_run(counters={**SIDES, "machine_missing": "PMU uncore_imc_0 is in use"})
+    use = uses_by_side(tmp_path, run, conditions(), machine=MACHINE)["server"]
+    assert use.metrics["memory_bytes_per_s"].value is None
+    assert use.metrics["memory_bytes_per_s"].missing == "PMU uncore_imc_0 is in use"
+    assert use.law.ipc.value == pytest.approx(1.5)
+
+
 def test_only_counters_that_cores_share_are_of_the_machine() -> None:
     assert set(shared_metrics(MACHINE)) == {
         "memory_read_bytes_per_s",

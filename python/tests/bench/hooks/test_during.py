@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from steelyard.records import RunStatus
+from steelyard.report.model import gather
 
 PLUGIN = '''
 import time
@@ -18,8 +19,33 @@ class Pulse(Hook):
     doc = "takes the pulse"
     during_interval_s = 0.2
     parameters = (
-        Parameter("does", "choice", "what", default="notes", choices=("notes", "blocks", "fails", "waits")),
+        Parameter(
+            "does",
+            "choice",
+            "what",
+            default="notes",
+            choices=("notes", "blocks", "fails", "waits", "records"),
+        ),
     )
+
+    def before_measure(self, run):
+        self.recorders = []
+        if self.options.text("does") != "records":
+            return
+        for name, script in (
+            ("hook-pulse-of-all", "echo nothing to record >&2; exit 3"),
+            ("hook-pulse", "while sleep 0.05; do :; done"),
+        ):
+            self.recorders.append(run.start_process(name, ["sh", "-c", script], may_end=True))
+        while not run.has_ended(self.recorders[0]):
+            run.wait(0.02)
+
+    def after_measure(self, run):
+        for recorder in self.recorders:
+            run.interrupt_process(recorder)
+            run.wait_process(recorder, 10.0)
+        if self.recorders:
+            run.record("machine_missing", run.last_line(self.recorders[0]))
 
     def during(self, measure):
         with (measure.directory / "pulse").open("a") as file:
@@ -80,3 +106,19 @@ def test_a_hook_that_fails_is_not_called_again(runner, plugin):
     _, times, problems = run_with(runner, plugin, "fails")
     assert len(times) == 1
     assert problems == ["hook pulse at during: RuntimeError: no pulse"]
+
+
+def test_a_recorder_that_gave_up_hides_neither_the_cost_of_another_nor_its_reason(runner, plugin):
+    run, _, problems = run_with(runner, plugin, "records")
+    assert problems == []
+    about = run.hooks["pulse"]
+    assert about["machine_missing"] == "nothing to record"
+    # The other one's: what ended before the measure phase took nothing of it.
+    assert about.get("cpu_missing") is None
+    assert about["cpu_s"] > 0
+    data = gather(runner.lives[-1].directory)
+    try:
+        assert [process.exit_code for process in run.processes if process.name == "hook-pulse-of-all"] == [3]
+        assert "hook-pulse-of-all" not in data.logs
+    finally:
+        data.close()

@@ -133,6 +133,14 @@ def test_a_guest_counts_software_events_and_says_why(tmp_path, allowed):
     assert tree.started == []
 
 
+def test_a_guest_that_lists_energy_counters_without_events_counts_none(tmp_path, allowed):
+    listed = machine("GenuineIntel-6-CF-2", ["msr", "power", "software"]).model_copy(
+        update={"hypervisor": "KVM"}
+    )
+    context = begun(Context(tmp_path, listed), "counters")
+    assert context.words("--counter-scope") == ["cpu"]
+
+
 def test_own_processes_are_sampled_where_others_may_not_be(tmp_path, monkeypatch):
     monkeypatch.setattr(attempts, "counter_of_all_processes", lambda: REFUSED)
     context = begun(Context(tmp_path, GUEST), "profile")
@@ -153,6 +161,15 @@ def test_a_recorder_that_does_not_end_costs_what_it_recorded_and_is_no_problem(t
     recorder.before_measure(context)
     recorder.after_measure(context)
     assert context.recorded["missing"].startswith(f"hook-{name} took longer than")
+
+
+def test_each_recording_that_failed_has_its_own_reason(tmp_path, allowed):
+    context = Context(tmp_path, ICE_LAKE)
+    recorder = dict(hook.create(["counters"]))["counters"]
+    recorder.before_measure(context)
+    recorder.after_measure(context)
+    assert context.recorded["missing"].startswith("hook-counters took longer than")
+    assert context.recorded["machine_missing"].startswith("hook-counters-machine took longer than")
 
 
 def test_what_perf_is_given_stays_as_it_is(tmp_path, monkeypatch):
