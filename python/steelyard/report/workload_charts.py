@@ -105,6 +105,9 @@ def _differences(data: ReportData, lines: Sequence[CacheStats], column: str) -> 
     gaps, gains = np.diff(times), np.diff(values)
     # A closing line may follow the last one at once; a rate over a sliver of time says nothing.
     usable = gaps > 0.2 * float(np.median(gaps))
+    if data.measure is not None and data.measure.end_ns is not None:
+        # The load ends within this one: its rate is that of neither time.
+        usable &= ~((times[:-1] < data.measure.end_ns) & (times[1:] > data.measure.end_ns))
     rates = np.where(gains >= 0, gains * 1e9 / np.where(gaps > 0, gaps, 1.0), np.nan)
     middles = (times[:-1] + times[1:]) / 2 - float(data.zero_ns)
     return middles[usable] / 1e9, rates[usable]

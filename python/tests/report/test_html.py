@@ -240,3 +240,18 @@ def test_a_restarted_server_leaves_a_gap_not_a_fall(tmp_path: Path) -> None:
     fast = next(trace for trace in charts["throughput"]["traces"] if trace["role"] == "fast")
     assert None in fast["y"]
     assert all(value is None or value >= 0 for value in fast["y"])
+
+
+def test_the_time_in_which_the_load_ends_is_no_fall_of_the_rate(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "tao-1")
+    load = load_result(seed=1)
+    found = [line for line in cache_lines(load) if line.monotonic_ns <= load.end_ns]
+    lines = [json.loads(line.model_dump_json()) for line in found]
+    lines[-1]["monotonic_ns"] -= 100_000_000
+    closing = lines[-1] | {"monotonic_ns": lines[-1]["monotonic_ns"] + 500_000_000}
+    (folder / "cache-stats.jsonl").write_text(
+        "\n".join(json.dumps(line) for line in [*lines, closing]) + "\n"
+    )
+    charts = {chart["id"]: chart for chart in drawn(html.write(folder))["charts"]}  # type: ignore[attr-defined]
+    fast = next(trace for trace in charts["throughput"]["traces"] if trace["role"] == "fast")
+    assert min(fast["y"][-5:]) > 0.5 * max(fast["y"][-5:])
