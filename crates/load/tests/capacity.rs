@@ -10,7 +10,7 @@ use queue::{PLAIN, Queue, TIERS};
 use steelyard_load::capacity::curve::Bound;
 use steelyard_load::capacity::evidence::{Said, Share};
 use steelyard_load::capacity::posterior::Prior;
-use steelyard_load::capacity::search::{Ended, Limits, Plan, Search, Seen, Step};
+use steelyard_load::capacity::search::{Ended, Limits, Plan, Probe, Purpose, Search, Seen, Step};
 
 const CLOSED: Prior = Prior::ClosedLoop {
     per_s: 1050.0,
@@ -133,4 +133,69 @@ fn the_interval_holds_the_long_run_capacity_of_queues() {
         }
         assert!(inside >= 3, "{truth}: {inside}");
     }
+}
+
+/// Twelve probes of `steelyard run feed --tier quick` on 16 CPUs of a Xeon (Emerald Rapids) in November 2026: rate
+/// offered, slow requests, requests, length, warm-up, completed per second. Half a percent is slow at any rate up to
+/// 884/s, and half of all at 988/s.
+const WALL: [[f64; 6]; 12] = [
+    [252.9, 4.0, 1020.0, 4.338, 0.500, 234.0],
+    [586.8, 14.0, 3286.0, 5.609, 1.648, 583.0],
+    [833.1, 21.0, 3379.0, 4.042, 1.142, 836.7],
+    [1782.9, 2777.0, 2777.0, 2.947, 0.940, 857.4],
+    [680.8, 10.0, 1996.0, 2.902, 0.500, 687.9],
+    [894.0, 153.0, 2669.0, 2.902, 0.500, 865.0],
+    [821.5, 13.0, 2392.0, 2.902, 0.500, 815.0],
+    [987.9, 1551.0, 2934.0, 2.902, 0.500, 874.0],
+    [668.5, 5.0, 1916.0, 2.902, 0.500, 651.3],
+    [751.5, 7.0, 2214.0, 2.902, 0.500, 767.1],
+    [884.1, 32.0, 2580.0, 2.902, 0.500, 874.3],
+    [851.8, 11.0, 2412.0, 2.902, 0.500, 817.4],
+];
+
+#[test]
+fn a_few_slow_requests_at_any_rate_do_not_make_a_wall_a_slope() {
+    let prior = Prior::ClosedLoop {
+        per_s: 842.95,
+        completed: 2630.0,
+    };
+    let limits = Limits {
+        probes: WALL.len(),
+        time_s: 52.0,
+        warmup_s: 0.5,
+        measure_s: 2.5,
+        confidence: 0.95,
+        width_ratio: 0.05,
+    };
+    let slo = "p95<=500ms,errors<=0.1%,achieved>=90%".parse().unwrap();
+    let plan = Plan::new(&slo, &limits, prior.centre_per_s());
+    let mut search = Search::new(plan, prior);
+    for [rate_per_s, bad, all, measure_s, warmup_s, throughput_per_s] in WALL {
+        let met = bad <= 0.05 * all;
+        search.tell(Seen {
+            probe: Probe {
+                rate_per_s,
+                warmup_s,
+                measure_s,
+                purpose: Purpose::Narrow,
+            },
+            said: Said {
+                met,
+                met_probability: f64::from(u8::from(met)),
+                share: Some(Share {
+                    bad,
+                    all,
+                    bound: plan.bound,
+                }),
+            },
+            throughput_per_s,
+            generator_bound: false,
+        });
+    }
+    let answer = search.answer();
+    let (low, high) = (answer.low_per_s.unwrap(), answer.high_per_s.unwrap());
+    assert!(low > 800.0 && low < 884.0 && high > 894.0, "{answer:?}");
+    // Slow requests stay as few as they were up to where the wall is.
+    let [_, share, _] = search.share_ratio(800.0);
+    assert!((0.002..0.02).contains(&share), "{share}");
 }

@@ -7,7 +7,7 @@ mod queue;
 
 use queue::{PLAIN, Queue, Service, TIERS};
 
-const QUEUES: [Queue; 11] = [
+const QUEUES: [Queue; 13] = [
     Queue {
         name: "mm2",
         ..PLAIN
@@ -37,6 +37,24 @@ const QUEUES: [Queue; 11] = [
         rate: 160.0,
         service: Service::Constant,
         delay_s: 0.19,
+        ..PLAIN
+    },
+    // A tail that is there at any rate, and a wall: 0.4 % take more than 500 ms without a queue.
+    Queue {
+        name: "wall",
+        servers: 16,
+        rate: 900.0,
+        delay_s: 0.2,
+        ..PLAIN
+    },
+    Queue {
+        name: "wall-varying",
+        servers: 16,
+        rate: 900.0,
+        delay_s: 0.2,
+        spread: 0.05,
+        correlation: 0.8,
+        slowed: 0.1,
         ..PLAIN
     },
     Queue {

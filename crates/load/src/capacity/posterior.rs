@@ -44,8 +44,9 @@ const SPREADS: [(f64, f64); 5] = [
 const CORRELATIONS: [(f64, f64); 2] = [(0.0, 0.6), (0.8, 0.4)];
 /// Slopes, all thought equally likely: from a server that slows down gently to one that is a wall.
 const SLOPES: [f64; 8] = [3.0, 6.0, 12.0, 24.0, 48.0, 96.0, 192.0, 384.0];
-/// Share of the bound that is slow without a queue.
-const BASES: [(f64, f64); 2] = [(0.0, 0.6), (0.5, 0.4)];
+/// Share of the bound that is slow without a queue. A tenth is a few slow requests at any rate: without it a curve of
+/// no base and a gentle slope stands for them, which has the capacity of a server with many threads too low.
+const BASES: [(f64, f64); 3] = [(0.0, 0.4), (0.1, 0.25), (0.5, 0.35)];
 /// How many times longer than in theory the queue remembers.
 const PATIENCES: [(f64, f64); 3] = [(0.3, 0.2), (1.0, 0.5), (3.0, 0.3)];
 /// Weight of a row, as a share of the heaviest, below which it is dropped.
