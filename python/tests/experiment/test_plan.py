@@ -36,17 +36,27 @@ def planned(*words: str) -> dict[str, Any]:
     return document
 
 
-def test_a_plan_rests_on_earlier_experiments_and_runs_nothing(tmp_path: Path) -> None:
-    before = planned(*sweep(tmp_path))
-    assert before["needs"] == []
-    assert before["reason"] == "no earlier experiment like this one, made on this machine, has 4 whole blocks"
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of an experiment of 16 blocks, and what it said while it ran."""
+    folder = tmp_path_factory.mktemp("earlier")
+    return folder, run("--blocks", "16", "--to-the-end", *sweep(folder)).stderr
+
+
+def test_a_plan_without_an_earlier_experiment_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    plan = planned(*sweep(tmp_path))
+    assert plan["needs"] == []
+    assert plan["reason"] == "no earlier experiment like this one, made on this machine, has 4 whole blocks"
     assert list(tmp_path.iterdir()) == []
-    made = run("--blocks", "16", "--to-the-end", *sweep(tmp_path))
+
+
+def test_a_plan_rests_on_earlier_experiments_and_runs_nothing(earlier: tuple[Path, str]) -> None:
+    base, said = earlier
     # The experiment itself says so once it has some blocks.
-    assert "after 6 blocks: to see 1 % in 4 of 5 experiments, about" in made.stderr
-    (folder,) = (tmp_path / "runs").iterdir()
-    count = (tmp_path / "count").read_text()
-    after = planned("--to-the-end", *sweep(tmp_path))
+    assert "after 6 blocks: to see 1 % in 4 of 5 experiments, about" in said
+    (folder,) = (base / "runs").iterdir()
+    count = (base / "count").read_text()
+    after = planned("--to-the-end", *sweep(base))
     assert (after["earlier"], after["blocks"]) == ([folder.name], 16)
     assert 0.015 < after["deviation"] < 0.045
     needs = {one["effect_ratio"]: one for one in after["needs"]}
@@ -54,23 +64,40 @@ def test_a_plan_rests_on_earlier_experiments_and_runs_nothing(tmp_path: Path) ->
     assert needs[0.01]["blocks"] == blocks_needed(after["deviation"], math.log1p(0.01), degrees=15)
     assert needs[0.005]["blocks"] > 3 * needs[0.01]["blocks"]
     assert needs[0.01]["seconds"] == pytest.approx(2 * needs[0.01]["blocks"] * after["trial_s"])
-    assert planned(*sweep(tmp_path))["needs"][1]["blocks"] > needs[0.01]["blocks"]
-    assert "to see 1 %" in run("--plan", *sweep(tmp_path)).stdout
-    assert (tmp_path / "count").read_text() == count
-    assert list((tmp_path / "runs").iterdir()) == [folder]
-    # Another metric says nothing of this one's noise, nor do other words of the command, or another factor.
-    for old, new in (("x=(\\S+)", "y=(\\S+)"), (str(tmp_path / "count"), "/dev/null"), ("{n}", "{n}0")):
-        words = [new if word == old else word for word in sweep(tmp_path)]
-        assert (planned(*words)["needs"] == []) == (new != "{n}0"), new
-    # Other levels do.
-    words = ["n=3,4,5" if word == "n=1,2" else word for word in sweep(tmp_path)]
+    assert planned(*sweep(base))["needs"][1]["blocks"] > needs[0.01]["blocks"]
+    assert "to see 1 %" in run("--plan", *sweep(base)).stdout
+    assert (base / "count").read_text() == count
+    assert list((base / "runs").iterdir()) == [folder]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "tells"),
+    [("x=(\\S+)", "y=(\\S+)", False), ("COUNT", "/dev/null", False), ("{n}", "{n}0", True)],
+    ids=["another-metric", "another-command", "the-level-in-another-word"],
+)
+def test_which_earlier_experiment_tells_the_noise(
+    earlier: tuple[Path, str], old: str, new: str, tells: bool
+) -> None:
+    base, _ = earlier
+    replaced = str(base / "count") if old == "COUNT" else old
+    words = [new if word == replaced else word for word in sweep(base)]
+    assert words != sweep(base)
+    assert (planned(*words)["needs"] != []) == tells
+
+
+def test_other_levels_are_alike_and_guardrails_ask_for_more_blocks(
+    earlier: tuple[Path, str],
+) -> None:
+    base, _ = earlier
+    (folder,) = (base / "runs").iterdir()
+    words = ["n=3,4,5" if word == "n=1,2" else word for word in sweep(base)]
     more = planned("--to-the-end", *words)
     assert more["earlier"] == [folder.name]
     # Two arms beside the base, and a guardrail of each: four intervals that hold together.
     guarded = planned("--to-the-end", "--guard", "cpu_s=5%", *words)
     for found, intervals in ((more, 2), (guarded, 4)):
         assert found["needs"][1]["blocks"] == blocks_needed(
-            after["deviation"], math.log1p(0.01), degrees=15, comparisons=intervals
+            found["deviation"], math.log1p(0.01), degrees=15, comparisons=intervals
         )
 
 
