@@ -135,6 +135,23 @@ fn the_interval_holds_the_long_run_capacity_of_queues() {
     }
 }
 
+#[test]
+fn a_closed_loop_that_was_slowed_does_not_hold_the_estimate_down() {
+    let queue = Queue {
+        servers: 16,
+        rate: 900.0,
+        delay_s: 0.2,
+        spread: 0.05,
+        correlation: 0.8,
+        slowed: 0.1,
+        ..PLAIN
+    };
+    // With this seed the closed loop is a slowed load: what it completed is a fifth below the capacity, 887/s.
+    let (answer, _) = queue.search(&TIERS[1], 5_001_011);
+    let estimate = answer.estimate_per_s.unwrap();
+    assert!((estimate / 887.0 - 1.0).abs() < 0.05, "{answer:?}");
+}
+
 /// Twelve probes of `steelyard run feed --tier quick` on 16 CPUs of a Xeon (Emerald Rapids) in November 2026: rate
 /// offered, slow requests, requests, length, warm-up, completed per second. Half a percent is slow at any rate up to
 /// 884/s, and half of all at 988/s.

@@ -447,23 +447,32 @@ impl Search {
         }
     }
 
-    /// The median, but no more than the server surely serves: what the closed loop and overloaded probes
-    /// completed, less two standard deviations of their count.
+    /// The median, but no more than the server surely serves: what the closed loop and the overloaded probes
+    /// completed, less two standard deviations of their count, or what one load completed, less three, since it is the
+    /// best of several. So one slowed load, the closed loop among them, does not set it.
     fn estimate(&self) -> f64 {
         let median = self.posterior.quantile(0.5);
         let Prior::ClosedLoop { per_s, completed } = self.prior else {
             return median;
         };
+        let surely = |all: f64, time_s: f64, deviations: f64| {
+            all / time_s * (1.0 - deviations / all.max(16.0).sqrt())
+        };
         let (mut all, mut time_s) = (completed, completed / per_s);
-        for seen in &self.seen {
+        let mut served = surely(all, time_s, 3.0);
+        for seen in self.seen.iter().filter(|seen| !seen.generator_bound) {
+            let measure_s = seen.probe.measure_s;
+            let done = seen.throughput_per_s * measure_s;
+            served = served.max(surely(done, measure_s, 3.0));
             let share = seen.said.share.map_or(0.0, |share| share.bad / share.all);
-            if share > OVERLOADED && !seen.generator_bound {
-                all += seen.throughput_per_s * seen.probe.measure_s;
-                time_s += seen.probe.measure_s;
+            if share > OVERLOADED {
+                all += done;
+                time_s += measure_s;
             }
         }
-        let served = all / time_s * (1.0 - 2.0 / all.max(16.0).sqrt());
-        median.min(served).max(self.credible().0)
+        median
+            .min(served.max(surely(all, time_s, 2.0)))
+            .max(self.credible().0)
     }
 
     /// Share of slow requests at `rate_per_s` as the curve has it: its 5 %, 50 % and 95 % points.
