@@ -175,7 +175,7 @@ class HookCalls:
             for name, pid in session.live_processes(of_hooks=True).items()
             if session.process(name).poll() is None
         }
-        begin_ns = self._session.clock.monotonic_ns()
+        begin_ns = session.clock.monotonic_ns()
         used_s = {name: process_cpu_s(pid) for name, pid in live.items()}
         return _Look((begin_ns, session.clock.monotonic_ns()), used_s)
 

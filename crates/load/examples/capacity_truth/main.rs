@@ -5,7 +5,7 @@
 
 mod queue;
 
-use queue::{PLAIN, Queue, Service, TIERS};
+use queue::{PLAIN, Queue, Service, TIERS, WALL, WALL_VARYING};
 
 const QUEUES: [Queue; 13] = [
     Queue {
@@ -39,24 +39,8 @@ const QUEUES: [Queue; 13] = [
         delay_s: 0.19,
         ..PLAIN
     },
-    // A tail that is there at any rate, and a wall: 0.4 % take more than 500 ms without a queue.
-    Queue {
-        name: "wall",
-        servers: 16,
-        rate: 900.0,
-        delay_s: 0.2,
-        ..PLAIN
-    },
-    Queue {
-        name: "wall-varying",
-        servers: 16,
-        rate: 900.0,
-        delay_s: 0.2,
-        spread: 0.05,
-        correlation: 0.8,
-        slowed: 0.1,
-        ..PLAIN
-    },
+    WALL,
+    WALL_VARYING,
     Queue {
         name: "bursts",
         burst_s: 1.0,

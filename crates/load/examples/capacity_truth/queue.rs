@@ -53,6 +53,24 @@ pub const PLAIN: Queue = Queue {
     slowed: 0.0,
 };
 
+/// A tail that is there at any rate, and a wall: 0.4 % take more than 500 ms without a queue.
+pub const WALL: Queue = Queue {
+    name: "wall",
+    servers: 16,
+    rate: 900.0,
+    delay_s: 0.2,
+    ..PLAIN
+};
+
+/// The same where runs differ.
+pub const WALL_VARYING: Queue = Queue {
+    name: "wall-varying",
+    spread: 0.05,
+    correlation: 0.8,
+    slowed: 0.1,
+    ..WALL
+};
+
 /// What a search is given, closed loop included.
 #[derive(Debug, Clone, Copy)]
 pub struct Tier {
