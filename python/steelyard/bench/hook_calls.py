@@ -170,6 +170,7 @@ class HookCalls:
 
     def _look(self) -> "_Look":
         session = self._session
+        # What ended before the measure phase takes nothing of it, and hides nothing of the others.
         live = {
             name: pid
             for name, pid in session.live_processes(of_hooks=True).items()
