@@ -16,7 +16,7 @@ use crate::verdict::{Evidence, Lost, judge};
 /// The quantile of the rounds' times that stands for a benchmark: the lower quartile. Disturbances only ever
 /// add time, so that it moves less from run to run than the median (docs/journal/0065), and an interval needs
 /// only 13 rounds.
-const QUANTILE: f64 = 0.25;
+pub(crate) const QUANTILE: f64 = 0.25;
 /// Width of an interval over its value above which a result is wide.
 pub const WIDE_RATIO: f64 = 0.02;
 /// Undisturbed rounds from which a benchmark's time is estimated without the others.
@@ -452,6 +452,33 @@ mod tests {
         }));
         let alone = geometric_mean(entries.iter().map(|one| undisturbed_time_ns(one, false)));
         measured.expect("times") / alone.expect("times") - 1.0
+    }
+
+    #[test]
+    fn workers_on_all_cores_add_up() {
+        let batch = |wall_ns| Batch {
+            operations: 1000,
+            begin_ns: 0,
+            wall_ns,
+            cpu_ns: wall_ns,
+            preemptions: 0,
+            checksum: 1,
+        };
+        let entry = Entry {
+            benchmark: 0,
+            all: true,
+            places: vec![(0, 0), (1, 0)],
+            operations: 1000,
+            bytes_per_operation: None,
+            compressed_ratio: None,
+            rounds: vec![vec![batch(1_000_000), batch(4_000_000)]; 20],
+        };
+        let all = measure(&entry, false).expect("rounds");
+        let close = |found: f64, known: f64| (found / known - 1.0).abs() < 1e-9;
+        assert!(close(all.rate_per_s, 1_250_000.0), "{}", all.rate_per_s);
+        assert!(close(all.worker_rates_per_s[0], 1_000_000.0));
+        assert!(close(all.worker_rates_per_s[1], 250_000.0));
+        assert_eq!(all.overlap_ratio, 0.25);
     }
 
     #[test]
