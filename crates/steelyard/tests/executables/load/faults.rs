@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::namespaces::wait_until;
 use super::support::{
-    Server, answer, check_counts, check_level, finish, load, next_request, result,
+    Server, answer, check_counts, check_level, counting, finish, load, next_request, result,
 };
 
 const SHORT: [&str; 8] = [
@@ -247,18 +248,19 @@ fn settings_that_cannot_be_are_usage_errors() {
 
 #[test]
 fn a_signal_ends_the_load_with_a_result_that_says_so() {
-    let server = Server::answering(|_| ());
+    let (server, seen) = counting(|| ());
     for (arguments, phase) in [
         (&["--warmup", "0s"][..], "measure"),
         (&["--warmup", "50s"], "warmup"),
     ] {
+        let before = seen();
         let child = load(
             server.address,
             &[arguments, &["--duration", "50s"]].concat(),
         )
         .spawn()
         .unwrap();
-        thread::sleep(Duration::from_millis(700));
+        wait_until(|| seen() > before + 200, "the load has begun");
         // SAFETY: kill takes a process id and a signal; the child is ours and not yet waited for.
         unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
         let output = finish(child, Duration::from_secs(10));

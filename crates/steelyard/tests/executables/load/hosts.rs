@@ -15,7 +15,7 @@ use super::capacity::listening;
 use super::interval_log;
 use super::lost_hosts;
 use super::namespaces::{Namespaces, start_sshd, wait_for_sshd, wait_until};
-use super::support::{Server, check_counts, finish, load};
+use super::support::{Server, check_counts, counting, finish, load};
 
 const QUICK: [&str; 8] = [
     "--duration",
@@ -60,7 +60,8 @@ fn check_two(result: &Value, rate: f64) {
     assert!(
         hosts
             .iter()
-            .all(|host| host["completed"].as_u64().unwrap() > 0)
+            .all(|host| host["completed"].as_u64().unwrap() > 0),
+        "{result}"
     );
     let offered = result["offered_per_s"].as_f64().unwrap();
     // A Poisson count of 400 has a standard deviation of 20.
@@ -118,7 +119,7 @@ fn two_processes_here_make_one_load() {
 
 #[test]
 fn held_processes_measure_together_when_they_are_told() {
-    let server = Server::answering(|_| ());
+    let (server, seen) = counting(|| ());
     let mut command = Command::new(env!("CARGO_BIN_EXE_steelyard-load"));
     command
         .args(["--target", &server.address.to_string(), "--json"])
@@ -130,7 +131,9 @@ fn held_processes_measure_together_when_they_are_told() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    thread::sleep(Duration::from_millis(1500));
+    // Both have filled, 100 requests each, and the warm-up has begun.
+    wait_until(|| seen() > 250, "the warm-up has begun");
+    thread::sleep(Duration::from_secs(1));
     writeln!(child.stdin.as_mut().unwrap(), "measure").unwrap();
     let output = finish(child, Duration::from_secs(60));
     let result = result(&output);
@@ -270,7 +273,7 @@ fn a_trace_is_refused_and_so_is_a_log_that_cannot_be_written() {
 
 #[test]
 fn a_stop_reaches_every_process() {
-    let server = Server::answering(|_| ());
+    let (server, seen) = counting(|| ());
     let mut command = load(
         server.address,
         &[
@@ -283,7 +286,7 @@ fn a_stop_reaches_every_process() {
         ],
     );
     let child = command.spawn().unwrap();
-    thread::sleep(Duration::from_secs(2));
+    wait_until(|| seen() > 0, "the load has begun");
     // SAFETY: kill takes a process id and a signal; the child is ours and not yet waited for.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     let output = finish(child, Duration::from_secs(20));

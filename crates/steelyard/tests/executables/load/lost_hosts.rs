@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::interval_log;
 use super::namespaces::wait_until;
-use super::support::{Server, check_counts, check_level, finish, load};
+use super::support::{Server, check_counts, check_level, counting, finish, load};
 
 const HOSTS: [&str; 10] = [
     "--host",
@@ -88,21 +88,9 @@ fn run_and_lose(command: &mut Command, begun: impl Fn() -> bool) -> Output {
     output
 }
 
-/// A server that tells how many requests it has seen.
-fn counting() -> (Server, impl Fn() -> u64) {
-    let seen = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let count = std::sync::Arc::clone(&seen);
-    let server = Server::answering(move |_| {
-        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    });
-    (server, move || {
-        seen.load(std::sync::atomic::Ordering::Relaxed)
-    })
-}
-
 #[test]
 fn a_load_keeps_what_was_measured_until_a_host_was_lost() {
-    let (server, seen) = counting();
+    let (server, seen) = counting(|| ());
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("latency.hlog");
     let mut command = load(server.address, &HOSTS);
@@ -150,7 +138,7 @@ fn check_search(output: &Output) -> Value {
 #[test]
 fn a_search_keeps_its_probes_when_a_host_is_lost() {
     // 200 a second for 1.1 s, and the third probe is under way.
-    let (server, seen) = counting();
+    let (server, seen) = counting(|| ());
     let mut command = mode("capacity", &server);
     command.args(["--slo", "p90<=100ms", "--start", "200", "--probes", "12"]);
     let output = run_and_lose(&mut command, || seen() > 500);
@@ -162,7 +150,7 @@ fn a_search_keeps_its_probes_when_a_host_is_lost() {
 
 #[test]
 fn a_sweep_keeps_its_points_when_a_host_is_lost() {
-    let (server, seen) = counting();
+    let (server, seen) = counting(|| ());
     let mut command = mode("sweep", &server);
     command.args(["--rates", "200,200,200,200,200,200"]);
     let output = run_and_lose(&mut command, || seen() > 500);

@@ -11,11 +11,12 @@ use serde_json::Value;
 use steelyard_record::LoadResult;
 
 use super::interval_log;
-use super::support::{Server, finish, load, result};
+use super::namespaces::wait_until;
+use super::support::{Server, counting, finish, load, result};
 
 #[test]
 fn a_held_load_measures_when_it_is_told() {
-    let server = Server::answering(|_| ());
+    let (server, seen) = counting(|| ());
     let arguments = [
         "--hold",
         "--warmup",
@@ -30,6 +31,7 @@ fn a_held_load_measures_when_it_is_told() {
     let mut command = load(server.address, &arguments);
     command.args(["--connections", "4"]).stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
+    wait_until(|| seen() > 0, "the warm-up has begun");
     thread::sleep(Duration::from_millis(900));
     writeln!(child.stdin.as_mut().unwrap(), "measure").unwrap();
     let output = finish(child, Duration::from_secs(10));

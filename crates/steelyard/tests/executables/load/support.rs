@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -191,4 +192,15 @@ pub fn sleep_until(at_ns: u64) {
         }
         thread::sleep(Duration::from_nanos(at_ns - now));
     }
+}
+
+/// A server that does `work` for each request, and tells how many it has seen.
+pub fn counting(work: impl Fn() + Send + Sync + 'static) -> (Server, impl Fn() -> u64) {
+    let seen = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&seen);
+    let server = Server::answering(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        work();
+    });
+    (server, move || seen.load(Ordering::Relaxed))
 }

@@ -239,26 +239,28 @@ fn urls_of_encrypted_servers_are_loaded() {
         format!("https://{}/", web.address),
         format!("rediss://{}", redis.address),
     ] {
-        let flags =
-            "--json --progress none --connections 1 --warmup 50ms --duration 300ms --tls-ca";
-        let child = Command::new(env!("CARGO_BIN_EXE_steelyard-load"))
-            .arg(&url)
-            .args(flags.split_whitespace())
-            .arg(&ca)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = finish(child, Duration::from_secs(30));
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{url}: {stderr}");
-        let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert!(
-            result["requests"]["completed"].as_u64().unwrap() > 2,
-            "{url}"
-        );
-        assert_eq!(result["requests"]["errors"], 0, "{url}");
+        // How many handshakes fit into a time depends on the neighbours: where few did, once more for longer.
+        let enough = ["300ms", "5s"].iter().any(|duration| {
+            let flags = format!(
+                "--json --progress none --connections 1 --warmup 50ms --duration {duration} --tls-ca"
+            );
+            let child = Command::new(env!("CARGO_BIN_EXE_steelyard-load"))
+                .arg(&url)
+                .args(flags.split_whitespace())
+                .arg(&ca)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let output = finish(child, Duration::from_secs(30));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{url}: {stderr}");
+            let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(result["requests"]["errors"], 0, "{url}");
+            result["requests"]["completed"].as_u64().unwrap() > 2
+        });
+        assert!(enough, "{url}");
     }
 }
 
