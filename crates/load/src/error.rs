@@ -88,4 +88,14 @@ impl LoadError {
         let why = why.into();
         Self::Setting { name, why }
     }
+
+    /// Whether no connection came up and no protocol told why: once loads have run, the server has gone.
+    pub fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Connect { .. } => true,
+            // What a protocol tells is a sentence, what became of a connection one word.
+            Self::Handshake { why, .. } => !why.contains(' '),
+            _ => false,
+        }
+    }
 }

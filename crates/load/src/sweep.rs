@@ -139,7 +139,7 @@ impl Sweep {
             let settings = self.open(rate_per_s, position, course.io.is_none());
             let offered = match offer.offer(&settings, &Slo::nothing()) {
                 Ok(offered) => offered,
-                Err(LoadError::Connect { .. }) if course.io.is_some() => {
+                Err(error) if course.io.is_some() && error.is_unreachable() => {
                     course.lost = true;
                     break;
                 }

@@ -203,7 +203,9 @@ impl Capacity {
             let settings = self.open(&asked, number as u64 + 1, trail.io.is_none());
             let offered = match offer.offer(&settings, &self.slo) {
                 Ok(offered) => offered,
-                Err(LoadError::Connect { .. }) if trail.io.is_some() => return Ok(End::Lost),
+                Err(error) if trail.io.is_some() && error.is_unreachable() => {
+                    return Ok(End::Lost);
+                }
                 Err(LoadError::Host { host, why }) if trail.io.is_some() => {
                     return Ok(trail.lose(Lost { host, why }));
                 }

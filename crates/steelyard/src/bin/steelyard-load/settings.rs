@@ -251,7 +251,7 @@ pub fn failure(error: LoadError) -> Failure {
         ),
         LoadError::Connect { .. } => (Exit::Environment, Some("is the server running?")),
         // Where the protocol could say what is wrong, a guess would only distract.
-        LoadError::Handshake { why, .. } if why.contains(' ') => (Exit::Environment, None),
+        LoadError::Handshake { .. } if !error.is_unreachable() => (Exit::Environment, None),
         LoadError::Handshake { .. } => (
             Exit::Environment,
             Some("do the flags describe this server?"),
