@@ -181,10 +181,13 @@ def test_a_network_bound_program(tmp_path: Path, characterize: Caller) -> None:
         finally:
             sink.kill()
             sink.communicate()
-    assert "link-limited" in findings(document)
-    assert "network" in parts(document)
     (limit,) = (one for one in document["limits"] if one["kind"] == "tbf")
     assert limit["limit_bytes_per_s"] == 2.5e6
+    # Among many neighbours both ends wait for a CPU instead, and the link rests.
+    used = limit["sent_bytes_per_s"] / limit["limit_bytes_per_s"]
+    assert used > 0.3
+    assert ("link-limited" in findings(document)) == (used >= 0.8)
+    assert "network" in parts(document)
     assert document["program"]["waits"]["network"] > 0.3
 
 
