@@ -90,7 +90,8 @@ def test_a_hook_is_called_in_the_measure_phase_at_its_interval(runner, plugin, d
     # A busy machine may miss some, but never calls more often, nor outside of the phase.
     assert 3 <= len(times) <= 11
     assert times[0] >= 0
-    assert times[-1] < 2.5
+    # The last one may begin in the phase and look at the clock when that is over.
+    assert times[-2] < 2.5
     assert min(b - a for a, b in itertools.pairwise(times)) > 0.09
     assert problems == []
 
