@@ -22,7 +22,8 @@ fn one_at_a_time(service: Duration) -> (Server, impl Fn() -> u64) {
     })
 }
 
-fn mode(mode: &str, target: SocketAddr, arguments: &[&str]) -> Command {
+/// A search or a sweep of `target`, whose outputs are taken.
+pub fn mode(mode: &str, target: SocketAddr, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steelyard-load"));
     command
         .args([mode, "--target", &target.to_string(), "--json"])

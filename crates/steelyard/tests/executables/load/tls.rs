@@ -16,6 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use super::capacity::mode;
 use super::support::{Server, answer, finish, load, next_request, result};
 
 /// An authority's certificate, and a server's with its key, in files.
@@ -329,7 +330,7 @@ fn who_cannot_be_trusted_or_does_not_speak_tls_is_refused_in_one_line() {
 fn what_was_measured_is_kept_when_a_server_takes_no_more_connections() {
     let files = Files::of("localhost");
     let ca = files.path("ca.pem");
-    for (mode, rows) in [("capacity", "probes"), ("sweep", "points")] {
+    for (name, rows) in [("capacity", "probes"), ("sweep", "points")] {
         let (config, connections) = (files.config(), AtomicUsize::new(0));
         // Two loads of two connections are served, and whatever connects later is closed at once.
         let server = Server::start(move |stream| {
@@ -337,25 +338,19 @@ fn what_was_measured_is_kept_when_a_server_takes_no_more_connections() {
                 serve(stream, &config, usize::MAX);
             }
         });
-        let target = server.address.to_string();
-        let flags = "--json --progress none --tls --tls-name localhost --connections 2 --warmup 0ms --duration 1s";
-        let mut command = Command::new(env!("CARGO_BIN_EXE_steelyard-load"));
-        command.args([mode, "--target", &target, "--tls-ca", text(&ca)]);
-        command.args(flags.split_whitespace());
-        command.args(if mode == "sweep" {
+        let flags =
+            "--progress none --tls --tls-name localhost --connections 2 --warmup 0ms --duration 1s";
+        let mut arguments: Vec<&str> = flags.split_whitespace().collect();
+        arguments.extend(["--tls-ca", text(&ca)]);
+        arguments.extend(if name == "sweep" {
             ["--rates", "100,100,100,100"].as_slice()
         } else {
-            ["--slo", "p90<=10s", "--start", "100", "--probes", "9"].as_slice()
+            &["--slo", "p90<=10s", "--start", "100", "--probes", "9"]
         });
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let child = mode(name, server.address, &arguments).spawn().unwrap();
         let output = finish(child, Duration::from_secs(60));
         let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(4), "{mode}: {told}");
+        assert_eq!(output.status.code(), Some(4), "{name}: {told}");
         let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(result[rows].as_array().unwrap().len(), 2, "{result}");
         assert_eq!(result["verdict"]["level"], "invalid");
