@@ -5,10 +5,10 @@ pub trait Memory {
     /// Fills `bytes` from `address`; None when that cannot be read whole.
     fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()>;
 
-    /// The word at `address`.
-    fn word(&self, address: u64) -> Option<u64> {
+    /// The word `offset` bytes after `address`; None as well where memory ends before that.
+    fn word(&self, address: u64, offset: u64) -> Option<u64> {
         let mut bytes = [0; 8];
-        self.read(address, &mut bytes)?;
+        self.read(address.checked_add(offset)?, &mut bytes)?;
         Some(u64::from_le_bytes(bytes))
     }
 }

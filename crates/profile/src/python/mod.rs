@@ -261,7 +261,7 @@ fn find(pid: u32) -> Option<Result<StackReader<ProcessMemory>, String>> {
     let runtime = runtime_address(pid, &maps, &path)?;
     let memory = ProcessMemory { pid };
     let mut reader = StackReader::new(memory, layout, runtime);
-    let is_readable = memory::Memory::word(&memory, runtime).is_some();
+    let is_readable = memory::Memory::word(&memory, runtime, 0).is_some();
     if !is_readable {
         return Some(Err(
             "Python functions have no names, because the process's memory may not be read: \

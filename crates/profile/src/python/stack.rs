@@ -3,14 +3,18 @@
 //! What is read may change meanwhile: whatever does not look as it should ends the stack without a result. Nothing
 //! is followed without a bound.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::layout::{Current, FLAGS, LENGTH, Layout};
 use super::memory::Memory;
 
-/// Frames of a stack, and threads, that are read at most.
+/// Frames of a stack, and threads with one, that are read at most.
 const DEEPEST: usize = 512;
 const MOST_THREADS: usize = 64;
+/// Links that are followed at most from frame to frame, where every other frame may be the interpreter's own.
+const MOST_LINKS: usize = 2 * DEEPEST;
+/// Threads and interpreters that are looked at.
+const MOST_STATES: usize = 4096;
 /// Longest name that is read, characters.
 const LONGEST: u64 = 512;
 /// Names of code objects that are remembered at most.
@@ -70,13 +74,16 @@ impl<M: Memory> StackReader<M> {
         is_thread: impl Fn(u32) -> bool,
     ) -> Vec<ThreadStack> {
         let mut found = Vec::new();
-        let mut interpreter = self.memory.word(self.runtime + self.layout.interpreters);
-        let mut interpreters = 0;
-        while let Some(at) = interpreter.filter(|&at| at != 0 && interpreters < MOST_THREADS) {
-            interpreters += 1;
-            let mut thread = self.memory.word(at + self.layout.threads);
-            while let Some(state) = thread.filter(|&state| state != 0 && found.len() < MOST_THREADS)
-            {
+        // A link that leads back, because its memory is another's by now, ends a list.
+        let mut seen = HashSet::new();
+        let mut is_new = move |at: u64| at != 0 && seen.len() < MOST_STATES && seen.insert(at);
+        let mut interpreter = self.memory.word(self.runtime, self.layout.interpreters);
+        while let Some(at) = interpreter.filter(|&at| is_new(at)) {
+            let mut thread = self.memory.word(at, self.layout.threads);
+            while let Some(state) = thread.filter(|&state| is_new(state)) {
+                if found.len() >= MOST_THREADS {
+                    return found;
+                }
                 if let Some(frames) = self
                     .frames(state, names)
                     .filter(|frames| !frames.is_empty())
@@ -84,9 +91,9 @@ impl<M: Memory> StackReader<M> {
                     let tid = self.thread_id(state, &is_thread);
                     found.push(ThreadStack { tid, frames });
                 }
-                thread = self.memory.word(state + self.layout.next_thread);
+                thread = self.memory.word(state, self.layout.next_thread);
             }
-            interpreter = self.memory.word(at + self.layout.next_interpreter);
+            interpreter = self.memory.word(at, self.layout.next_interpreter);
         }
         found
     }
@@ -95,29 +102,29 @@ impl<M: Memory> StackReader<M> {
         if let Some(offset) = self.layout.native_id {
             return self
                 .memory
-                .word(state + offset)
+                .word(state, offset)
                 .and_then(|id| u32::try_from(id).ok());
         }
-        let pthread = self.memory.word(state + self.layout.pthread)?;
+        let pthread = self.memory.word(state, self.layout.pthread)?;
         PTHREAD_IDS
             .iter()
-            .filter_map(|offset| self.memory.word(pthread.checked_add(*offset)?))
+            .filter_map(|&offset| self.memory.word(pthread, offset))
             .map(|word| word as u32)
             .find(|&id| is_thread(id))
     }
 
     fn frames(&mut self, state: u64, names: &mut impl Names) -> Option<Vec<u32>> {
         let mut frame = match self.layout.current {
-            Current::Direct(offset) => self.memory.word(state + offset)?,
+            Current::Direct(offset) => self.memory.word(state, offset)?,
             Current::CFrame(at, within) => {
-                let c_frame = self.memory.word(state + at)?;
-                self.memory.word(c_frame.checked_add(within)?)?
+                let c_frame = self.memory.word(state, at)?;
+                self.memory.word(c_frame, within)?
             }
         };
         let mut frames = Vec::new();
-        while frame != 0 {
-            if frames.len() >= DEEPEST {
-                break;
+        for _ in 0..MOST_LINKS {
+            if frame == 0 || frames.len() >= DEEPEST {
+                return Some(frames);
             }
             let mut bytes = [0; FRAME_BYTES];
             self.memory.read(frame, &mut bytes)?;
@@ -130,7 +137,7 @@ impl<M: Memory> StackReader<M> {
             }
             frame = word_in(&bytes, self.layout.previous)?;
         }
-        Some(frames)
+        None
     }
 
     fn name(&mut self, code: u64, names: &mut impl Names) -> Option<u32> {
@@ -156,8 +163,8 @@ impl<M: Memory> StackReader<M> {
 
     /// A string object's text. Its flags: 2 bits of interning, 3 of the width of letters, compact, ASCII.
     fn text(&self, object: u64) -> Option<String> {
-        let length = self.memory.word(object.checked_add(LENGTH)?)?;
-        let flags = self.memory.word(object.checked_add(FLAGS)?)?;
+        let length = self.memory.word(object, LENGTH)?;
+        let flags = self.memory.word(object, FLAGS)?;
         let (width, is_compact, is_ascii) =
             (flags >> 2 & 7, flags >> 5 & 1 == 1, flags >> 6 & 1 == 1);
         if !is_compact || !matches!(width, 1 | 2 | 4) || length == 0 || length > (1 << 20) {

@@ -131,22 +131,68 @@ fn a_code_object_that_takes_anothers_place_has_its_own_name() {
 }
 
 #[test]
-fn a_ring_of_frames_ends() {
-    let (mut memory, runtime) = made(11);
-    let layout = layout_of(11).expect("a layout");
-    memory.put_word(BASE + 0x4900 + layout.previous, BASE + 0x4800);
-    let (stacks, _) = read(memory, 11, runtime);
-    assert_eq!(stacks[0].frames.len(), 512);
+fn rings_end() {
+    for minor in 9..=13 {
+        let layout = layout_of(minor).expect("a layout");
+        let (thread, inner, outer) = (BASE + 0x4000, BASE + 0x4800, BASE + 0x4900);
+        let (whole, runtime) = made(minor);
+        let (expected, _) = read(whole.clone(), minor, runtime);
+
+        let mut frames = whole.clone();
+        frames.put_word(outer + layout.previous, inner);
+        let (stacks, _) = read(frames, minor, runtime);
+        assert_eq!(stacks[0].frames.len(), 512, "3.{minor}");
+
+        // Each thread once, whether or not it is in a function.
+        let mut threads = whole.clone();
+        threads.put_word(thread + layout.next_thread, thread);
+        threads.put_word(BASE + 0x1000 + layout.next_interpreter, BASE + 0x1000);
+        let (stacks, _) = read(threads.clone(), minor, runtime);
+        assert_eq!(stacks, expected, "3.{minor}");
+        match layout.current {
+            layout::Current::Direct(at) => threads.put_word(thread + at, 0),
+            layout::Current::CFrame(_, within) => threads.put_word(BASE + 0x6000 + within, 0),
+        }
+        assert_eq!(read(threads, minor, runtime).0, [], "3.{minor}");
+
+        // The interpreter's own frames are none of the program's, so that none counts.
+        if let Some((at, marks)) = layout.owner {
+            let mut own = whole;
+            own.put(outer + at, &[marks]);
+            own.put_word(outer + layout.previous, outer);
+            assert_eq!(read(own, minor, runtime).0, [], "3.{minor}");
+        }
+    }
+}
+
+/// Where `made` puts what is followed.
+fn places() -> impl Strategy<Value = u64> {
+    let offsets = vec![0, 0x1000, 0x4000, 0x4800, 0x4900, 0x4a00, 0x6000];
+    prop::sample::select(offsets).prop_map(|offset| BASE + offset)
+}
+
+/// Words that lead there, or to the end of all addresses.
+fn links() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => places(),
+        1 => (0_u64..512).prop_map(|below| u64::MAX - below),
+    ]
 }
 
 proptest! {
     #[test]
-    fn memory_that_changed_meanwhile_makes_no_panic(
-        damage in prop::collection::vec((0_usize..(64 << 10), any::<u8>()), 0..200), minor in 9_u32..14,
+    fn memory_that_changed_meanwhile_is_read_to_an_end_without_panic(
+        damage in prop::collection::vec((0_usize..(64 << 10), any::<u8>()), 0..200),
+        // Most of what is followed lies in the first words of states and frames.
+        relinked in prop::collection::vec((places(), 0_u64..16, links()), 0..12),
+        minor in 9_u32..14,
     ) {
         let (mut memory, runtime) = made(minor);
         for (at, value) in damage {
             memory.0[at] = value;
+        }
+        for (at, word, link) in relinked {
+            memory.put_word(at + 8 * word, link);
         }
         let (stacks, names) = read(memory, minor, runtime);
         prop_assert!(stacks.iter().all(|stack| stack.frames.iter().all(|&one| (one as usize) < names.len())));
