@@ -37,8 +37,9 @@ test-slow test-changed: build-dev
 # A shell that starts a job in the background may have it ignore the signals that tests send to their programs. Of make's
 # jobs, which rustc would wait for, its recipes have none.
 SIGNALS := env --default-signal=HUP,INT,QUIT -u MAKEFLAGS -u MFLAGS
+# Property tests try the same examples each time, as those of Python do; `make fuzz` draws others.
 test-rust:
-	$(SIGNALS) cargo test --workspace --locked --no-fail-fast
+	$(SIGNALS) PROPTEST_RNG_SEED=1 cargo test --workspace --locked --no-fail-fast
 
 # What starts no server runs on all CPUs, neighbouring tests in one process, which makes what they share once. What starts
 # servers runs in three rows, file by file: every test holds beside other work, and much of its time is waiting, as is
@@ -91,9 +92,10 @@ docs: build
 lock:
 	scripts/lock
 
-# Fuzzes each target for a minute.
+# Fuzzes each target for a minute, and tries property tests with more and other examples.
 fuzz: build-dev
 	scripts/fuzz 60
+	PROPTEST_CASES=4000 cargo test --workspace --lib --locked --no-fail-fast
 	$(PYTEST) -n logical --maxprocesses 8 -m hypothesis --hypothesis-profile search python/tests
 
 # Packages in dist/: a wheel that needs no Rust, and the agent as a Debian package and an image.
