@@ -100,6 +100,13 @@ pub fn die_with_parent(signal: i32, parent: i32) -> Result<(), LaunchError> {
     Ok(())
 }
 
+/// How long the threads of an ended command have for their last work in the kernel before it is reaped.
+///
+/// Each of them drops what the kernel cached of its part of /proc. Who reaps the command meanwhile waits in a
+/// busy loop (`shrink_dcache_parent` of Linux 6.18), which on a CPU with other work keeps that thread from
+/// running for seconds.
+const LAST_WORK: Duration = Duration::from_millis(10);
+
 /// The signals the supervisor waits for instead of being ended by them.
 fn awaited_signals() -> libc::sigset_t {
     // SAFETY: sigset_t is plain data, and sigemptyset initialises it before it is read.
@@ -194,7 +201,7 @@ fn wait(child: &Child, grace: Duration, signals: &libc::sigset_t) -> Result<Ende
     let main = child.id() as i32;
     let mut deadline: Option<Instant> = None;
     loop {
-        if let Some(ended) = reap(main) {
+        if let Some(ended) = reap(main, deadline.is_some()) {
             return Ok(ended);
         }
         let signal = next_signal(signals, deadline)?;
@@ -249,17 +256,36 @@ fn next_signal(
     }
 }
 
+/// The next ended child, which stays to be reaped; with `WNOHANG` as `option` zeros where there is none now.
+fn next_ended(option: i32) -> io::Result<libc::siginfo_t> {
+    // SAFETY: siginfo_t is plain data.
+    let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOWAIT | option;
+    // SAFETY: `information` is a valid place for what is known of a child.
+    match unsafe { libc::waitid(libc::P_ALL, 0, &mut information, options) } {
+        0 => Ok(information),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Reaps every ended child, adopted ones too; the main one's end if it was among them.
-fn reap(main: i32) -> Option<Ended> {
+///
+/// The main one is reaped at once when it has ended by itself, as it may be timed, and after `LAST_WORK` when
+/// a signal ended it or it was asked to end (`is_asked`).
+fn reap(main: i32, is_asked: bool) -> Option<Ended> {
     let mut ended = None;
-    loop {
+    while let Ok(information) = next_ended(libc::WNOHANG) {
+        // SAFETY: the call has filled in what belongs to a child, or left zeros.
+        let pid = unsafe { information.si_pid() };
+        if pid == 0 {
+            break;
+        }
+        if pid == main && (is_asked || information.si_code != libc::CLD_EXITED) {
+            std::thread::sleep(LAST_WORK);
+        }
         let mut status = 0;
         // SAFETY: `status` is a valid place for the status.
-        let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
-        if pid <= 0 {
-            return ended;
-        }
-        if pid == main {
+        if unsafe { libc::waitpid(pid, &mut status, 0) } == main {
             ended = Some(if libc::WIFSIGNALED(status) {
                 Ended::Signalled(libc::WTERMSIG(status))
             } else {
@@ -267,6 +293,7 @@ fn reap(main: i32) -> Option<Ended> {
             });
         }
     }
+    ended
 }
 
 /// Kills what the command left behind. Each round kills our children; theirs are then adopted by us and
@@ -277,10 +304,13 @@ fn end_descendants() {
             // SAFETY: `pid` is an unreaped child of ours, so its number cannot have passed to another.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
-        // SAFETY: a null status pointer is allowed.
-        let pid = unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
-        if pid < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
-            return;
+        match next_ended(0) {
+            Ok(_) => {
+                std::thread::sleep(LAST_WORK);
+                reap(0, false);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
         }
     }
 }

@@ -67,6 +67,29 @@ fn the_exit_code_is_the_commands() {
     assert_eq!(status.code(), Some(127));
 }
 
+/// The shortest time from `sign` to the end of `steelyard-exec sh -c SCRIPT`, of ten.
+fn soonest_end(script: &str, sign: Option<i32>) -> Duration {
+    let time = || {
+        let (mut child, pids) = start(&[], script, 1);
+        let begin = Instant::now();
+        if let Some(sign) = sign {
+            // SAFETY: kill touches no memory; the supervisor has not reaped the command.
+            assert_eq!(unsafe { libc::kill(pids[0], sign) }, 0);
+        }
+        child.wait().expect("waits");
+        begin.elapsed()
+    };
+    (0..10).map(|_| time()).min().expect("ten")
+}
+
+#[test]
+fn a_killed_command_is_reaped_after_its_threads_and_one_that_ends_at_once() {
+    let killed = soonest_end("echo $$; exec sleep 1000", Some(libc::SIGKILL));
+    assert!(killed >= Duration::from_millis(10), "{killed:?}");
+    let ended = soonest_end("echo $$", None);
+    assert!(ended < Duration::from_millis(10), "{ended:?}");
+}
+
 #[test]
 fn a_grandchild_in_another_session_goes_with_the_command() {
     let (mut child, pids) = start(
