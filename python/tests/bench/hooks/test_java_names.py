@@ -86,6 +86,8 @@ def test_who_answers_without_end_is_not_waited_for(tmp_path, monkeypatch, owner)
     path = Path(f"/tmp/.java_pid{process.pid}")
     try:
         with socket.socket(socket.AF_UNIX) as server:
+            # A JVM that was killed leaves its file, and its number may come again.
+            path.unlink(missing_ok=True)
             server.bind(str(path))
             server.listen()
             if owner == "another user":
