@@ -94,16 +94,18 @@ MUTATIONS += [folder_instead, odd_field, odd_field, odd_field]
 
 
 def tampered(original: Path, copy: Path, chosen: random.Random) -> str:
-    """Make a copy in which one to three files are tampered with; returns which and how."""
+    """Make a copy in which one to three files are tampered with; returns which and how.
+
+    No file twice: the second mutation would have to read what the first one made.
+    """
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(original, copy, symlinks=True)
+    files = [path for path in sorted(copy.rglob("*")) if path.is_file() and not path.is_symlink()]
     done = []
-    for _ in range(1 + chosen.randrange(3)):
-        files = [path for path in sorted(copy.rglob("*")) if path.is_file() and not path.is_symlink()]
-        if files:
-            path, mutation = chosen.choice(files), chosen.choice(MUTATIONS)
-            mutation(path, chosen)
-            done.append(f"{mutation.__name__} {path.relative_to(copy)}")
+    for path in chosen.sample(files, min(len(files), 1 + chosen.randrange(3))):
+        mutation = chosen.choice(MUTATIONS)
+        mutation(path, chosen)
+        done.append(f"{mutation.__name__} {path.relative_to(copy)}")
     return ", ".join(done)
 
 

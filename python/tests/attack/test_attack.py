@@ -12,7 +12,7 @@ import pytest
 from . import fuzz
 from .__main__ import PARTS
 from .figures import ROOT, Figures, judge, run
-from .folders import MUTATIONS
+from .folders import MUTATIONS, tampered
 from .kills import kill_and_look, started
 
 Mutation = Callable[[Path, random.Random], None]
@@ -124,3 +124,12 @@ def test_each_mutation_changes_a_record(
         if not is_same:
             return
     raise AssertionError("nothing has changed")
+
+
+def test_no_file_is_tampered_with_twice(tmp_path: Path) -> None:
+    original = tmp_path / "original"
+    original.mkdir()
+    (original / "run.json").write_text('{"kind": "run", "phases": [{"name": "measure", "begin_ns": 5}]}')
+    for seed in range(50):
+        what = tampered(original, tmp_path / "copy", random.Random(seed))
+        assert re.fullmatch(r"\w+ run\.json", what), what
