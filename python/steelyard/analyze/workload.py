@@ -165,8 +165,13 @@ def _looks(folder: Path, begin_ns: int, end_ns: int) -> Looks | None:
 
 def _stamp_of(folder: Path) -> tuple[tuple[str, int, int], ...]:
     """Return what tells one state of a folder's files from another."""
-    states = ((each.name, each.stat()) for each in sorted(folder.iterdir()))
-    return tuple((name, state.st_size, state.st_mtime_ns) for name, state in states)
+    states = []
+    for each in sorted(folder.iterdir()):
+        # What cannot be looked at, such as a link to itself, cannot be read either, which the reading says.
+        with contextlib.suppress(OSError):
+            state = each.stat()
+            states.append((each.name, state.st_size, state.st_mtime_ns))
+    return tuple(states)
 
 
 @lru_cache(maxsize=2)

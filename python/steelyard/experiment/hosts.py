@@ -33,6 +33,7 @@ from steelyard.experiment.workload import (
     LOGS,
     Measured,
     ended,
+    make_way,
     measured_of_metrics,
     measured_of_output,
 )
@@ -70,13 +71,12 @@ class HostTrials:
 
     def measure_together(self, placed: Sequence[tuple[ExperimentArm, str]], block: int) -> list[Measured]:
         """Try each arm on its host, all at once."""
-        (self.directory / LOGS).mkdir(exist_ok=True)
         timeout_s = self.experiment.plan.timeout_s
         processes: list[Process] = []
         try:
             for arm, host in placed:
                 log = self.directory / LOGS / f"{block:04}-{arm.name}.log"
-                log.unlink(missing_ok=True)
+                make_way(log)
                 command = self._command(arm, host, block)
                 processes.append(LocalExecutor().start(f"trial-{arm.name}", command, log=log))
             begin_ns = self.clock.monotonic_ns()

@@ -247,8 +247,7 @@ class Commands:
         program = arm.command[0]
         if shutil.which(program) is None:
             raise EnvironmentLacksError(f"{program}: no such program", hint="give its path, or install it")
-        log.parent.mkdir(exist_ok=True)
-        log.unlink(missing_ok=True)
+        make_way(log)
         cpus, nodes = placed(arm)
         ticks, before_s, begin_ns = cpu_ticks(cpus), _children_cpu_s(), self.clock.monotonic_ns()
         process = LocalExecutor().start(
@@ -270,6 +269,21 @@ class Commands:
             return None
         said = process.last_line()
         return f"{Path(program).name} {ending}" + (f": {said}" if said else "")
+
+
+def make_way(log: Path) -> None:
+    """Leave nothing at a trial's log, in a folder that is there.
+
+    Raises EnvironmentLacksError where something else is in the place of one of them.
+    """
+    try:
+        log.parent.mkdir(exist_ok=True)
+        log.unlink(missing_ok=True)
+    except OSError as error:
+        raise EnvironmentLacksError(
+            f"{log}: a trial cannot write its output there: {error.strerror}",
+            hint="remove what is there",
+        ) from error
 
 
 def measured_of_output(

@@ -99,6 +99,17 @@ def test_a_named_pipe_anywhere_in_a_run_blocks_nothing(
         said(arguments, runs, capsys)
 
 
+def test_a_link_to_itself_beside_what_was_seen_of_a_program_harms_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = make(tmp_path)
+    (runs / "bad" / "target").mkdir()
+    (runs / "bad" / "target" / "target_process.parquet").symlink_to("target_process.parquet")
+    code, out, err = said(["report", "bad", "--json"], runs, capsys)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["metrics"]["requests_per_s"]["value"]
+
+
 @pytest.mark.parametrize("breakage", BREAKAGES)
 def test_a_broken_suite_is_named_with_its_reason_and_harms_no_other(
     breakage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from steelyard._base import EnvironmentLacksError
+from steelyard.experiment.workload import make_way
 from tests.experiment.test_curves import answers, experiment
 from tests.experiment.test_experiment import COUNT, STEELYARD, steelyard
 
@@ -69,3 +71,23 @@ def test_a_command_that_crashes_now_and_then_does_not_win(tmp_path: Path) -> Non
         [str(STEELYARD), "list", "runs", "--runs", str(tmp_path / "runs")], capture_output=True, text=True
     )
     assert "2 unreliable" in listed.stdout
+
+
+@pytest.mark.parametrize("taken", ["logs", "logs/0001-a.log"])
+def test_what_stands_in_the_way_of_a_trials_output_is_named(tmp_path: Path, taken: str) -> None:
+    log = tmp_path / "logs" / "0001-a.log"
+    if taken == "logs":
+        (tmp_path / taken).write_text("a file")
+    else:
+        (tmp_path / taken).mkdir(parents=True)
+    with pytest.raises(EnvironmentLacksError, match=r"0001-a\.log: a trial cannot write its output there: "):
+        make_way(log)
+
+
+def test_an_earlier_output_makes_way(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "0001-a.log"
+    make_way(log)
+    log.write_text("of a trial that was stopped")
+    make_way(log)
+    assert log.parent.is_dir()
+    assert not log.exists()

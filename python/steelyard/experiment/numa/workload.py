@@ -34,7 +34,16 @@ from steelyard.bench.launch import SEED, Request, repeat_seed
 from steelyard.bench.placement.parameters import BINDING
 from steelyard.bench.signals import Interrupts
 from steelyard.experiment.numa.read_back import Watch
-from steelyard.experiment.workload import LOGS, RUNS, Commands, Measured, ended, measured_of, placed
+from steelyard.experiment.workload import (
+    LOGS,
+    RUNS,
+    Commands,
+    Measured,
+    ended,
+    make_way,
+    measured_of,
+    placed,
+)
 from steelyard.machine.tree import Tree
 from steelyard.records import Run, read
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentPlacement
@@ -210,8 +219,7 @@ class ScenarioTrials:
 
     def _log(self, label: str) -> Path:
         path = self.directory / LOGS / f"{label}.log"
-        path.parent.mkdir(exist_ok=True)
-        path.unlink(missing_ok=True)
+        make_way(path)
         return path
 
 

@@ -12,6 +12,7 @@ Not here: what the files hold.
 import contextlib
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard._base import RECORD_BYTES_AT_MOST, EnvironmentLacksError, RecordError, UsageError
 
 _PERMISSION = "check who may read and write there"
 
@@ -57,7 +58,8 @@ class Place:
         """Return every file below ``folder``, in order of name; none where there is no such folder.
 
         Names that begin with ``.`` or ``_`` are of others, or not yet whole, and left out. Folders that may
-        not be read are put into ``closed`` with the reason; without it they are an error.
+        not be read are put into ``closed`` with the reason; without it they are an error. So is put what
+        is no regular file, whose opening may never end; without ``closed`` it is left out.
         """
         if self.is_local:
             return sorted(self._walk(folder, closed), key=lambda entry: entry.path)
@@ -88,13 +90,20 @@ class Place:
             return
         for item in inside:
             path = f"{folder}/{item.name}" if folder else item.name
-            if item.is_dir():
-                yield from self._walk(path, closed)
-                continue
-            # What is gone since, an upload replaced or a compaction joined.
-            with contextlib.suppress(OSError):
+            try:
                 seen = item.stat()
+            except FileNotFoundError:
+                # What is gone since, an upload replaced or a compaction joined.
+                continue
+            except OSError as error:
+                _put_aside(closed, path, reason(error))
+                continue
+            if stat.S_ISDIR(seen.st_mode):
+                yield from self._walk(path, closed)
+            elif stat.S_ISREG(seen.st_mode):
                 yield Entry(path, seen.st_size, seen.st_mtime)
+            else:
+                _put_aside(closed, path, "not a regular file")
 
     def entry(self, path: str) -> Entry:
         """Return what is known of the file at ``path``."""
@@ -112,8 +121,11 @@ class Place:
         return self.filesystem.open_input_file(self.full(path))
 
     def read(self, path: str) -> bytes:
-        """Return the content of ``path``."""
+        """Return the content of ``path``. Raises RecordError where no record is as large."""
         with self._errors_with_path(path), self.open(path) as file:
+            if file.size() > RECORD_BYTES_AT_MOST:
+                limit = f"{RECORD_BYTES_AT_MOST:,} bytes"
+                raise RecordError(f"{self.full(path)}: larger than {limit}, which no file of its kind is")
             content: bytes = file.read()
             return content
 
@@ -166,6 +178,11 @@ class Place:
         except (OSError, pa.ArrowException) as error:
             where = f"{self.url.rstrip('/')}/{path}" if path else self.url
             raise EnvironmentLacksError(f"{where}: {reason(error)}", hint=_PERMISSION) from error
+
+
+def _put_aside(closed: list[tuple[str, str]] | None, path: str, why: str) -> None:
+    if closed is not None:
+        closed.append((path, why))
 
 
 def reason(error: BaseException) -> str:

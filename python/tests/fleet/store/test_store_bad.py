@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from steelyard._base import RecordError
 from steelyard.fleet.store.store import open_store, write_compacted
 from steelyard.telemetry.engine import fetch_rows
 from tests.fleet.fleet_rows import DAY, FOLDER, NOON, TRUE, read, rows, write
@@ -216,3 +217,30 @@ def test_what_may_not_be_read_is_named(store):
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     denied = "unreadable: Permission denied"
     assert done.stdout == f"6 {[denied, denied]}\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("breakage", "reason"),
+    [
+        (os.mkfifo, "not a regular file"),
+        (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
+    ],
+    ids=["named pipe", "link to itself"],
+)
+def test_what_is_no_file_is_put_aside_and_not_waited_for(store, breakage, reason):
+    breakage(store / FOLDER / "other.parquet")
+    # In a process of its own, since no signal ends an opening that waits for a writer.
+    script = (
+        "import sys; from steelyard.fleet.store.store import open_store;"
+        "from steelyard.telemetry.engine import fetch_rows; store = open_store(sys.argv[1]);"
+        "print(len(fetch_rows(store.table('task_samples'))), *(found.reason for found in store.problems))"
+    )
+    command = [sys.executable, "-c", script, str(store)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"6 unreadable: {reason}\n", done.stderr
+
+
+def test_a_marker_without_end_is_refused(store):
+    os.truncate(store / "steelyard-store.json", 20 << 30)
+    with pytest.raises(RecordError, match=r"steelyard-store\.json: larger than 268,435,456 bytes"):
+        open_store(str(store))
