@@ -59,9 +59,14 @@ def read_regular(path: Path, *, at_most_bytes: int = RECORD_BYTES_AT_MOST) -> by
             data = read_at_most(file, at_most_bytes + 1)
         except OSError as error:
             raise RecordError(f"{path}: {error.strerror}") from error
-    if len(data) > at_most_bytes:
-        raise RecordError(f"{path}: larger than {at_most_bytes:,} bytes, which no file of its kind is")
+    check_size(str(path), len(data), at_most_bytes)
     return data
+
+
+def check_size(path: str, size_bytes: int, at_most_bytes: int = RECORD_BYTES_AT_MOST) -> None:
+    """Raise RecordError for a file that is larger than any of its kind."""
+    if size_bytes > at_most_bytes:
+        raise RecordError(f"{path}: larger than {at_most_bytes:,} bytes, which no file of its kind is")
 
 
 def read_at_most(file: BinaryIO, most_bytes: int) -> bytes:

@@ -1,11 +1,12 @@
 """TOML files of users -> plain values.
 
 In: a path. Out: a dictionary. Raises RecordError, in one line that names the path, for what is no regular
-file, no UTF-8, no TOML, nests without end, or holds a number too long to be read.
+file, no UTF-8, no TOML, nests without end, has a name of many parts, or holds a number too long to be read.
 
 Not here: which keys there are.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +18,23 @@ from steelyard._base.files import read_regular
 TOML_BYTES_AT_MOST = 1 << 20
 """No file that somebody wrote by hand comes near this size."""
 _DEPTH = 40
+_PART = (
+    r"""(?: (?<![A-Za-z0-9_-]) [A-Za-z0-9_-]++ | (?<!\\) "(?: [^"\\\n] | \\. )*+" | '[^'\n]*+' ) [ \t]*+"""
+)
+_LONG_NAME = re.compile(rf"(?x) {_PART} (?: \. [ \t]*+ {_PART} ){{{_DEPTH}}}")
+"""A name of more parts than are read; looked for in a time that grows with the text, as its parts are never
+tried from two ends."""
 
 
 def read_toml(path: Path, *, at_most_bytes: int = TOML_BYTES_AT_MOST) -> dict[str, Any]:
     """Return what a TOML file holds. Raises RecordError."""
     data = read_regular(path, at_most_bytes=at_most_bytes)
     try:
-        document = tomllib.loads(data.decode("utf-8"))
+        text = data.decode("utf-8")
+        # The parser's time grows with the square of a name's parts.
+        if _LONG_NAME.search(text):
+            raise RecordError(f"{path}: no TOML: a name has more than {_DEPTH} parts")
+        document = tomllib.loads(text)
     except RecursionError as error:
         raise RecordError(f"{path}: no TOML: it nests too deeply") from error
     except ValueError as error:

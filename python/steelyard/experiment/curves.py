@@ -19,15 +19,14 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard._base import RecordError, UsageError
 from steelyard._base.files import read_regular
-from steelyard.experiment.workload import positive
-from steelyard.records.experiment import ExperimentTrial
+from steelyard.experiment.workload import no_figures, positive
+from steelyard.records.experiment import ExperimentTrial, is_figure
 
 _ARMS = ("arm", "level")
 _BLOCKS = ("block", "replicate")
@@ -56,6 +55,8 @@ class Curves:
         for (block, arm), values in self.values.items():
             measured = positive(values.get(metric))
             others = {name: value for name, value in values.items() if name != metric}
+            known = {name: value for name, value in others.items() if value is not None}
+            empty = {name: "empty" for name, value in others.items() if value is None}
             # Nobody noted when it was.
             trial = ExperimentTrial(
                 block=block,
@@ -64,8 +65,8 @@ class Curves:
                 end_ns=0,
                 value=measured.value,
                 reason=measured.reason,
-                readings={name: value for name, value in others.items() if value is not None},
-                missing={name: "empty" for name, value in others.items() if value is None},
+                readings={name: value for name, value in known.items() if is_figure(value)},
+                missing={**empty, **no_figures(known)},
             )
             found.append(trial)
         return found
@@ -163,10 +164,9 @@ def _number(where: str, metric: str, text: str) -> float | None:
     if not text:
         return None
     try:
-        value = float(text)
+        return float(text)
     except ValueError as error:
         raise UsageError(f"{where}: {text!r} of {metric} is no number") from error
-    return value if math.isfinite(value) else None
 
 
 def _numbers_first(text: str) -> tuple[bool, float, str]:

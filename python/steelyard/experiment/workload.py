@@ -31,7 +31,14 @@ from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.cpu_time import cpu_ticks
 from steelyard.experiment.run_readings import readings_of_run
 from steelyard.records import Level, Metric, Run, Verdict
-from steelyard.records.experiment import ExperimentArm, ExperimentGuard, ExperimentMetric, ExperimentReadBack
+from steelyard.records.experiment import (
+    FIGURES,
+    ExperimentArm,
+    ExperimentGuard,
+    ExperimentMetric,
+    ExperimentReadBack,
+    is_figure,
+)
 
 ELAPSED, CPU, IDLE = "elapsed_s", "cpu_s", "idle_ratio"
 """Metrics of a command that need no pattern: how long it took, and its CPU time with that of its children."""
@@ -81,14 +88,17 @@ class Measured:
     @property
     def all_readings(self) -> dict[str, float]:
         """The other figures of the trial."""
-        others = {name: other.value for name, other in self.others.items() if other.value is not None}
-        return {**self.readings, **others}
+        return {name: value for name, value in self._figures().items() if is_figure(value)}
 
     @property
     def all_missing(self) -> dict[str, str]:
         """Why others could not be taken."""
         others = {name: "no finite number" for name, other in self.others.items() if other.value is None}
-        return {**self.missing, **others}
+        return {**self.missing, **no_figures(self._figures()), **others}
+
+    def _figures(self) -> dict[str, float]:
+        others = {name: other.value for name, other in self.others.items() if other.value is not None}
+        return {**self.readings, **others}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +119,18 @@ class Workload(Protocol):
         """Try an arm once."""
 
 
+def no_figures(readings: Mapping[str, float]) -> dict[str, str]:
+    """Return why some readings are left out."""
+    return {
+        name: f"it is {value:g}: figures are {FIGURES}"
+        for name, value in readings.items()
+        if not is_figure(value)
+    }
+
+
 def positive(value: float | None, **more: Any) -> Measured:
     """Return a value that ratios can be made of, or why this is none."""
-    if value is None or not math.isfinite(value) or value <= 0:
+    if value is None or value <= 0 or not is_figure(value):
         shown = "missing" if value is None else f"{value:g}"
         return Measured(None, f"the metric is {shown}: ratios need a positive number", **more)
     return Measured(value, None, **more)

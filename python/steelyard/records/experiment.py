@@ -163,8 +163,19 @@ class ExperimentTrial(Value):
     )
 
 
-_VALUE_ABOVE, _VALUE_BELOW = 1e-100, 1e100
+_ABOVE, _BELOW = 1e-100, 1e100
 """No metric comes near, and a ratio of two is finite."""
+FIGURES = "0, or from 1e-100 to 1e100"
+"""What a number of a trial is, for messages; its sign is free."""
+
+
+def is_figure(value: float) -> bool:
+    """Return whether a number can be one of a trial, such that means and ratios of two are finite.
+
+    >>> is_figure(0.0), is_figure(-3.5), is_figure(1e308), is_figure(5e-324), is_figure(float("nan"))
+    (True, True, False, False, False)
+    """
+    return value == 0 or _ABOVE < abs(value) < _BELOW
 
 
 class Experiment(Record):
@@ -221,8 +232,11 @@ class Experiment(Record):
         if len({frozenset(arm.levels) for arm in self.arms}) > 1:
             raise ValueError("every arm has a level of the same factors")
         values = (trial.value for trial in self.trials if trial.value is not None)
-        if not all(_VALUE_ABOVE < value < _VALUE_BELOW for value in values):
-            raise ValueError("the value of a trial is a positive number")
+        if not all(value > 0 and is_figure(value) for value in values):
+            raise ValueError("the value of a trial is a positive number below 1e100")
+        readings = (value for trial in self.trials for value in trial.readings.values())
+        if not all(map(is_figure, readings)):
+            raise ValueError(f"a reading of a trial is {FIGURES}")
         if (other := next((trial.arm for trial in self.trials if trial.arm not in names), None)) is not None:
             raise ValueError(f"a trial is of {other[:40]!r}, which is no arm")
         return self

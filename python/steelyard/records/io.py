@@ -57,9 +57,12 @@ def parse(model: type[R], text: str | bytes, *, where: str) -> R:
     except ValidationError as error:
         first = error.errors()[0]
         place = shown_place(".".join(map(str, first["loc"])))
-        raise RecordError(f"{where}: not a {model.KIND} record: {place}: {first['msg']}") from error
+        # What a validator of several fields says has no place, and pydantic's word before it.
+        said = first["msg"].removeprefix("Value error, ")
+        wrong = f"{place}: {said}" if place else said
+        raise RecordError(f"{where}: no record of kind {model.KIND!r}: {wrong}") from error
     except RecursionError as error:
-        raise RecordError(f"{where}: not a {model.KIND} record: it nests too deeply") from error
+        raise RecordError(f"{where}: no record of kind {model.KIND!r}: it nests too deeply") from error
 
 
 def read(model: type[R], path: Path) -> R:

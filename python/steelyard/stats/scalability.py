@@ -43,6 +43,8 @@ MISFIT = 0.01
 MATERIAL_RATIO = 0.05
 """A loss below this share at the largest step is none."""
 _ROUNDS = 25
+_FARTHEST = 100.0
+"""Logarithms are kept so near: draws of noise that few blocks tell stray to where squares are infinite."""
 _SEED = 20
 
 
@@ -137,6 +139,11 @@ def _design(cpus: Floats) -> Floats:
     return np.stack([1 / cpus, (cpus - 1) / cpus, cpus - 1], axis=1)
 
 
+def _exp(logs: Floats) -> Floats:
+    """Return e to the power of what draws have strayed to: large or small, and neither infinite nor 0."""
+    return np.asarray(np.exp(np.clip(logs, -3 * _FARTHEST, 3 * _FARTHEST)), dtype=np.float64)
+
+
 def _curve(design: Floats, coefficients: Floats) -> Floats:
     return np.asarray(-np.log(coefficients @ design.T), dtype=np.float64)
 
@@ -171,10 +178,13 @@ def _bounded(rows: Floats, targets: Floats) -> Floats:
 
 def _fit(design: Floats, means: Floats) -> Floats:
     """Return coefficients by row of ``means``: least squares of logarithms, by Gauss and Newton."""
+    # The law is of ratios to the rate: in units near the values, none is too large or small to be squared.
+    level = means.mean(axis=1, keepdims=True)
+    means = np.clip(means - level, -_FARTHEST, _FARTHEST)
     rows = design[np.newaxis] * np.exp(means)[:, :, np.newaxis]
     found = _bounded(rows, np.ones_like(means))
     for _ in range(_ROUNDS):
-        curve = _curve(design, found)
+        curve = np.clip(_curve(design, found), -_FARTHEST, _FARTHEST)
         rows = design[np.newaxis] * np.exp(curve)[:, :, np.newaxis]
         then = _bounded(rows, 1 + curve - means)
         # Far from the curve a whole step may leave what the line describes.
@@ -183,7 +193,7 @@ def _fit(design: Floats, means: Floats) -> Floats:
         found = then
         if moved < 1e-10:
             break
-    return found
+    return found * _exp(-level)
 
 
 def _noise(
@@ -231,7 +241,7 @@ def _draws(
     normal = random.standard_normal((DRAWS, len(curve)))
     spread = np.sqrt(noise[0] / random.chisquare(noise[0], (DRAWS, 1)))
     found = _fit(design, curve + normal * spread * np.sqrt(squares))
-    shift = np.exp(-common[0] * random.standard_t(common[1], DRAWS))
+    shift = _exp(-common[0] * random.standard_t(common[1], DRAWS))
     return found * shift[:, np.newaxis]
 
 

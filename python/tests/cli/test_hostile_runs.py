@@ -166,7 +166,7 @@ def test_an_odd_value_is_refused_with_its_field(
     path.write_text(json.dumps(record).replace('"MARK"', FIELDS[place]))
     code, _, err = said(["report", "bad"], runs, capsys)
     assert code == 2
-    assert f"run.json: {place}: " in err.replace("not a run record: ", "")
+    assert f"run.json: {place}: " in err.replace("no record of kind 'run': ", "")
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])

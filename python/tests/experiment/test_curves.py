@@ -88,6 +88,40 @@ def test_an_empty_value_is_a_trial_without_one(tmp_path: Path) -> None:
     assert answer["lost"] == {"a": 0, "b": 1}
 
 
+def test_numbers_whose_ratios_are_not_finite_are_lost_with_their_reason(tmp_path: Path) -> None:
+    file = tmp_path / "far.csv"
+    file.write_text("arm,block,rate,heap\na,1,1e308,3\na,2,2,5e-324\nb,1,3,nan\nb,2,1e-308,0\n")
+    found = read_curves(file).trials("rate")
+    assert {(one.arm, one.block): one.value for one in found} == {
+        ("a", 0): None,
+        ("a", 1): 2.0,
+        ("b", 0): 3.0,
+        ("b", 1): None,
+    }
+    reasons = [one.reason for one in found if one.reason]
+    assert reasons == [
+        f"the metric is {shown}: ratios need a positive number" for shown in ("1e+308", "1e-308")
+    ]
+    assert [one.readings for one in found if one.arm == "b"] == [{}, {"heap": 0.0}]
+    assert [one.missing for one in found if one.block == 0 and one.arm == "b"] == [
+        {"heap": "it is nan: figures are 0, or from 1e-100 to 1e100"}
+    ]
+
+
+def test_a_command_may_print_any_number(tmp_path: Path) -> None:
+    program = "import sys; print('rate', 1e300 if sys.argv[1] == '2' else 5, 'heap', 1e200)"
+    words = ["--sweep", "size=1,2", "--metric", r"rate=rate (\S+)", "--guard", r"heap=heap (\S+)=+5%"]
+    words += ["--blocks", "4", "--to-the-end", "--out", str(tmp_path)]
+    done = experiment(*words, "--", sys.executable, "-c", program, "{size}")
+    assert done.returncode == 4, done.stderr
+    (path,) = tmp_path.rglob("experiment.json")
+    trials = json.loads(path.read_text())["trials"]
+    lost = [one["reason"] for one in trials if one["arm"] == "2"]
+    assert lost
+    assert set(lost) == {"the metric is 1e+300: ratios need a positive number"}
+    assert all("heap" in one["missing"] and "heap" not in one["readings"] for one in trials)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,25 @@ def test_a_kink_is_no_curve_of_the_law() -> None:
 def test_the_answer_is_a_function_of_the_data() -> None:
     data = {n: [law(n, 10, 0.1, 0.001) * f for f in (0.99, 1.0, 1.02)] for n in (1, 2, 4, 8, 16)}
     assert fit_law(data) == fit_law(dict(reversed(data.items())))
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda blocks: st.dictionaries(
+            st.sampled_from([1, 2, 4, 8, 16, 64, 400, 1 << 20]),
+            st.lists(st.floats(-100, 100).map(lambda power: 10**power), min_size=blocks, max_size=blocks),
+            min_size=1,
+        )
+    )
+)
+@settings(deadline=None, max_examples=20)
+def test_values_that_no_law_describes_have_figures_still(values: dict[int, list[float]]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = fit_law(values)
+    for figure in (fit.rate, fit.contention, fit.coherency, fit.peak, fit.peak_throughput):
+        known = [number for number in (figure.value, figure.low, figure.high) if number is not None]
+        assert not any(map(math.isnan, known))
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ from steelyard.analyze.scaling.curve import (
 
 CPUS, THROUGHPUT, BLOCK = "cpus", "ops_per_s", "block"
 _LINES_AT_MOST = 1_000_000
-_BELOW = 1e24
-"""No count, time or rate of a program comes near: products of two are finite still."""
+_ABOVE, _BELOW = 1e-24, 1e24
+"""No count, time or rate of a program comes near, but for 0: products and ratios of two are finite still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +148,9 @@ def _figures(row: list[str], columns: list[Column | None], where: str) -> dict[s
         if column.figure == THROUGHPUT:
             found[THROUGHPUT] = value
             continue
-        if not 0 <= value < _BELOW:
+        if value != 0 and not _ABOVE < value < _BELOW:
             raise UsageError(
-                f"{where}: {column.figure} is {text[:40]}: it is at least 0 and below {_BELOW:g}"
+                f"{where}: {column.figure} is {text[:40]}: it is 0, or from {_ABOVE:g} to {_BELOW:g}"
             )
         if column.figure in _SHARES and value > 1.001:
             raise UsageError(f"{where}: {column.figure} is {text[:40]}: a share is at most 1")
@@ -169,9 +169,9 @@ def _observation(figures: dict[str, float], where: str, seen: Counter[int]) -> O
     if rate is None and figures.get(OPERATIONS) and figures.get(ELAPSED):
         rate = figures[OPERATIONS] / figures[ELAPSED]
     reason = None
-    if rate is None or not 0 < rate < _BELOW:
+    if rate is None or not _ABOVE < rate < _BELOW:
         shown = "missing" if rate is None else f"{rate:g}"
-        rate, reason = None, f"throughput is {shown}: a curve needs a positive number below {_BELOW:g}"
+        rate, reason = None, f"throughput is {shown}: a curve needs a number from {_ABOVE:g} to {_BELOW:g}"
     # A count of 0 is one that was not made.
     readings = {name: value for name, value in figures.items() if value > 0 or name in _SHARES}
     missing = {name: "counted as 0" for name in figures if name not in readings}

@@ -21,7 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from steelyard._base import RECORD_BYTES_AT_MOST, EnvironmentLacksError, RecordError, UsageError
+from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard._base.files import check_size
 
 _PERMISSION = "check who may read and write there"
 
@@ -123,9 +124,7 @@ class Place:
     def read(self, path: str) -> bytes:
         """Return the content of ``path``. Raises RecordError where no record is as large."""
         with self._errors_with_path(path), self.open(path) as file:
-            if file.size() > RECORD_BYTES_AT_MOST:
-                limit = f"{RECORD_BYTES_AT_MOST:,} bytes"
-                raise RecordError(f"{self.full(path)}: larger than {limit}, which no file of its kind is")
+            check_size(self.full(path), file.size())
             content: bytes = file.read()
             return content
 

@@ -194,7 +194,8 @@ def test_only_blocks_in_which_every_step_has_a_value_are_fitted() -> None:
         ("cpus,ops_per_s\n1.5,3\n", "line 2: a number of CPUs is a whole number"),
         ("cpus,ops_per_s\n0,3\n", "line 2: a number of CPUs is a whole number"),
         ("cpus,ops_per_s\nnan,3\n", "cpus is nan"),
-        ("cpus,ops_per_s,cycles\n1,3,-5\n", "cycles is -5: it is at least 0 and below"),
+        ("cpus,ops_per_s,cycles\n1,3,-5\n", "cycles is -5: it is 0, or from 1e-24 to 1e.24"),
+        ("cpus,ops_per_s,cycles\n1,3,5e-324\n", "cycles is 5e-324: it is 0, or from 1e-24 to 1e.24"),
         ("cpus,ops_per_s,busy_ratio\n1,3,80\n", "busy_ratio is 80: a share is at most 1"),
         ("cpus,threads,ops_per_s\n1,1,3\n", "two columns for cpus"),
         ("cpus,block,ops_per_s\n1,0,3\n1,0,4\n", "block 0 has 1 CPUs twice"),
@@ -206,11 +207,11 @@ def test_a_file_that_is_no_curve_is_refused_by_its_line(text: str, message: str)
 
 
 def test_throughput_that_is_no_number_is_lost_with_its_reason() -> None:
-    rows = parse_curve("cpus,ops_per_s\n1,100\n2,nan\n4,\n8,0\n", name="curve.csv")
-    assert [one.ops_per_s for one in rows] == [100.0, None, None, None]
+    rows = parse_curve("cpus,ops_per_s\n1,100\n2,nan\n4,\n8,0\n9,5e-324\n", name="curve.csv")
+    assert [one.ops_per_s for one in rows] == [100.0, None, None, None, None]
     assert [one.reason for one in rows[1:]] == [
-        f"throughput is {shown}: a curve needs a positive number below 1e+24"
-        for shown in ("nan", "missing", "0")
+        f"throughput is {shown}: a curve needs a number from 1e-24 to 1e+24"
+        for shown in ("nan", "missing", "0", "4.94066e-324")
     ]
     assert analyse(steps_of(rows[1:])).fit is None
 
