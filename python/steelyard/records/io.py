@@ -45,7 +45,7 @@ def parse(model: type[R], text: str | bytes, *, where: str) -> R:
     if kind != model.KIND:
         named = f"a {kind[:40]!r} record" if isinstance(kind, str) else "not a record"
         raise RecordError(f"{where}: this is {named}, expected {model.KIND!r}")
-    match = re.fullmatch(r"(\d+)\.(\d+)", version) if isinstance(version, str) else None
+    match = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", version) if isinstance(version, str) else None
     if match is None or int(match[1]) != _MAJOR:
         raise RecordError(
             f"{where}: schema version {str(version)[:20]} of {model.KIND} is not supported"

@@ -3,8 +3,11 @@
 import os
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -81,6 +84,7 @@ FOUND = (
     ("scale --from", "x", "\n4,350,1,", "\n4,5e-324,1,"),
     ("scale DIR", "experiment.json", '"cpu_s": 0.05', '"cpu_s": 1e308, "x": 0.05'),
     ("scale DIR", "experiment.json", '"name": "1"', '"name": "#"'),
+    ("record numa_score", "x.json", '"schema_version": "1.', f'"schema_version": "{LONG}.'),
     ("report of a co-location", "colocation.json", '"workload": 1', '"workload": 7'),
     ("report of a co-location", "colocation.json", '"workloads": [', '"workloads": [], "x": ['),
     ("files of operations", "operations/0.jsonl", '"counts": {"a": 10, "b": 96}', '"counts": 5'),
@@ -135,6 +139,18 @@ def test_samples_beyond_64_bits_are_refused(tmp_path: Path, capsys: pytest.Captu
     assert "add up to more than 64 bits hold" in capsys.readouterr().err
 
 
+def test_a_cap_that_never_ends_is_drawn(tmp_path: Path) -> None:
+    folder = tmp_path / "case"
+    folder.mkdir()
+    READERS["fleet cpi incidents"].make(folder)
+    for path in (folder / "store" / "incidents").rglob("*.parquet"):
+        table = pq.read_table(path, partitioning=None)
+        place = table.schema.get_field_index("cap_end_unix_s")
+        never = pa.array([2**63 - 1] * len(table), table.schema.field(place).type)
+        pq.write_table(table.set_column(place, table.schema.field(place), never), path)
+    try_bounded(READERS["fleet cpi incidents"], folder)
+
+
 def fifo(path: Path) -> None:
     os.mkfifo(path)
 
@@ -181,9 +197,9 @@ def test_a_crash_and_a_hang_are_counted_once_with_their_input(
             pass
 
     monkeypatch.setattr(workers, "ARTIFACTS", workers.ROOT / "fuzz" / "artifacts" / f"test-{os.getpid()}")
-    monkeypatch.setattr(workers, "ANSWER_S", 0.05)
     try:
-        for read, kind in ((fails, "crashed"), (hangs, "hung")):
+        for read, kind, answer_s in ((fails, "crashed", workers.ANSWER_S), (hangs, "hung", 0.05)):
+            monkeypatch.setattr(workers, "ANSWER_S", answer_s)
             own = tmp_path / kind
             fuzz_one(Reader(kind, holding({"x": "one two 3"}), read), own, 0.3, 1)
             found = workers.read_figures(own)
@@ -198,3 +214,25 @@ def test_a_crash_and_a_hang_are_counted_once_with_their_input(
         shutil.rmtree(workers.ARTIFACTS, ignore_errors=True)
     with pytest.raises(HungError):
         try_bounded(Reader("hangs", holding({}), hangs), tmp_path)
+
+
+def test_the_input_that_ended_its_process_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (
+        "import os, pathlib, sys; case = pathlib.Path(sys.argv[1], 'all-wrong', 'case');"
+        "case.mkdir(parents=True); (case / 'x').write_text('why'); os.kill(os.getpid(), 11)"
+    )
+
+    def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        return popen([sys.executable, "-c", program, command[command.index("--fuzz") + 1]], **options)
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(workers, "ARTIFACTS", workers.ROOT / "fuzz" / "artifacts" / f"test-{os.getpid()}")
+    monkeypatch.setattr(workers.subprocess, "Popen", start)
+    try:
+        found = workers.fuzz_all(["all wrong"], tmp_path, 1.0, 1)
+        assert found.crashed == 1
+        assert "all wrong: its process ended with -11 (fuzz/artifacts/" in found.notes[0]
+        (kept,) = (workers.ARTIFACTS / "all-wrong").iterdir()
+        assert (kept / "x").read_text() == "why"
+    finally:
+        shutil.rmtree(workers.ARTIFACTS, ignore_errors=True)

@@ -1,6 +1,7 @@
 """Recordings open whole, killed, or with a reason for what they lack."""
 
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,19 @@ def test_a_killed_recording_gives_every_complete_batch(tmp_path: Path, cut: int)
         rows = fetch(recording.table("scheduler").rows).num_rows
         # The end mark is 8 bytes; a cut beyond it eats into the last batch of three rows, never into others.
         assert rows == (9 if cut <= 8 else 6)
+
+
+def test_a_batch_whose_offsets_lead_nowhere_is_left_out(tmp_path: Path) -> None:
+    # An engine that follows such an offset ends the process with a segmentation fault.
+    rows = [{"time_ns": (1000 + at) * SECOND, "device": "sda", "reads": at} for at in range(4)]
+    write_recording(tmp_path, {"disk": table_of("disk", rows)}, killed=True, splits=[2])
+    stream = tmp_path / "disk.arrows"
+    offsets = struct.pack("<3i", 0, 3, 6)
+    begin, batch, end = stream.read_bytes().rpartition(offsets)
+    assert batch
+    stream.write_bytes(begin + struct.pack("<3i", 0, 1 << 30, 6) + end)
+    with telemetry.open(tmp_path) as recording:
+        assert fetch(recording.table("disk").rows).num_rows == 2
 
 
 def test_a_stream_cut_within_its_schema_is_missing_with_a_reason(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from typing import Any
 from steelyard.report import format as fmt
 
 _NAME_LENGTH = 300
+_FIRST_S, _LAST_S = (datetime(*day, tzinfo=UTC).timestamp() for day in ((1, 1, 1), (9999, 12, 31)))
+"""What the calendar holds, in Unix time."""
 
 
 @dataclass(frozen=True)
@@ -458,9 +460,11 @@ def short(value: Any) -> float | int | None:
 
 
 def utc(unix_s: float) -> str:
-    """Return a time as the drawing library reads it, in UTC.
+    """Return a time as the drawing library reads it, in UTC; one beyond the calendar is its end.
 
-    >>> utc(1_763_700_000)
-    '2025-11-21 04:40:00.000'
+    >>> utc(1_763_700_000), utc(2**63)
+    ('2025-11-21 04:40:00.000', '9999-12-31 00:00:00.000')
     """
-    return datetime.fromtimestamp(float(unix_s), tz=UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return datetime.fromtimestamp(min(max(float(unix_s), _FIRST_S), _LAST_S), tz=UTC).strftime(
+        "%Y-%m-%d %H:%M:%S.%f"
+    )[:-3]

@@ -216,9 +216,9 @@ class _Worker:
         self.process.kill()
         self.process.wait()
         name = self.names.pop(0)
-        self._take(name)
         kind = "hung" if is_deaf else "crashed"
         where = keep(name, case, kind) if case.is_dir() else "at its start"
+        self._take(name)
         self.figures.note(kind, f"{name}: its process ended with {self.process.returncode} ({where})")
         if self.names:
             self._start()
