@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import dropwhile
 from pathlib import Path
 
 from steelyard._base import UsageError
@@ -103,7 +105,9 @@ def _place() -> str | None:
 def _unpack(archive: Path, folder: Path) -> None:
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(folder, _members(tar, archive), filter=_filter)  # noqa: S202 - the filter is stricter than tarfile's own
+            places = _Places(folder)
+            for member in _members(tar, archive):
+                _make(tar, member, places)
     except OSError as error:
         raise UsageError(f"{archive}: {error.strerror or error}") from error
     except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
@@ -122,12 +126,65 @@ def _members(tar: tarfile.TarFile, archive: Path) -> Iterator[tarfile.TarInfo]:
             yield member
 
 
-def _filter(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-    try:
-        safe = tarfile.data_filter(member, folder)
-    except tarfile.FilterError:
-        # Links of /sys that lead out of the recording, such as to /dev, tell nothing of the machine.
-        return None
-    # Recorded files may be unreadable or write-only, as on the machine; folders need to be entered.
-    safe.mode = 0o700 if member.isdir() else 0o600
-    return safe
+class _Places:
+    """Where members of an archive go: real paths below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.top = os.path.realpath(folder)
+        self._known: dict[tuple[str, ...], str] = {}
+
+    def of(self, name: str) -> str | None:
+        """Return where a member is made, in a folder that is there; None: it leads out, or is taken."""
+        parts = tuple(part for part in name.split("/") if part not in ("", "."))
+        if not parts or ".." in parts:
+            return None
+        parent = self._folder(parts[:-1])
+        path = None if parent is None else os.path.join(parent, parts[-1])
+        # Nothing is replaced: a link that led inside could then lead out by another one.
+        return None if path is None or os.path.lexists(path) else path
+
+    def _folder(self, parts: tuple[str, ...]) -> str | None:
+        if parts not in self._known:
+            path = os.path.realpath(os.path.join(self.top, *parts))
+            if not self.has(path):
+                return None
+            try:
+                os.makedirs(path, mode=0o700, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                # A file, or a link round a loop, is in its place.
+                return None
+            self._known[parts] = path
+        return self._known[parts]
+
+    def has(self, path: str) -> bool:
+        """Return whether a path without links is in the folder."""
+        return path == self.top or path.startswith(f"{self.top}/")
+
+    def leads_out(self, path: str, target: str) -> bool:
+        """Return whether a link at ``path`` leads out, or could by what is made later."""
+        names = dropwhile(lambda part: part in ("", ".", ".."), target.split("/"))
+        # Beyond a name that may become a link, .. is somewhere else.
+        if target.startswith("/") or ".." in names:
+            return True
+        return not self.has(os.path.realpath(os.path.join(os.path.dirname(path), target)))
+
+
+def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, places: _Places) -> None:
+    """Make a member where nothing of it leads out; the first releases of Python 3.11 have no filter for that.
+
+    Links of /sys that do, such as to /dev, tell nothing of the machine, and are left out. So are modes and
+    owners: recorded files may be unreadable or write-only, as on the machine.
+    """
+    path = places.of(member.name)
+    if path is None:
+        return
+    if member.isdir():
+        os.mkdir(path, mode=0o700)
+    elif member.issym():
+        if not places.leads_out(path, member.linkname):
+            os.symlink(member.linkname, path)
+    else:
+        source = tar.extractfile(member)
+        if source is not None:
+            with source, open(path, "xb") as file:
+                shutil.copyfileobj(source, file)

@@ -81,6 +81,18 @@ def test_nothing_of_an_archive_leads_out_of_its_folder(tmp_path: Path) -> None:
             link("m/proc/version", "m/../../secret", tarfile.LNKTYPE),
             link("m/out", "/" + str(tmp_path).strip("/")),
             file("m/out/written", "by the archive"),
+            # Each link alone leads inside, the first by the second one out; and one that is made twice.
+            link("m/sys/up", "here/.."),
+            link("m/sys/here", ".."),
+            link("m/deep", "sys/devices/system"),
+            link("m/twice", "deep/../../.."),
+            link("m/deep", "."),
+            # Folders that are links inside are entered, also round a loop.
+            link("m/inside", "sys"),
+            file("m/inside/written", "within"),
+            link("m/sys/devices/up", "../.."),
+            link("m/loop", "loop"),
+            file("m/loop/written", "nowhere"),
             file("../escaped", "by the archive"),
             file("/absolute", "by the archive"),
             link("m/proc/null", "", tarfile.CHRTYPE),
@@ -92,6 +104,10 @@ def test_nothing_of_an_archive_leads_out_of_its_folder(tmp_path: Path) -> None:
         assert not (root / "proc/meminfo").exists()
         assert not os.path.lexists(root / "proc/pipe")
         assert not os.path.lexists(root / "proc/null")
+        ends = [Path(os.path.realpath(path)) for path in root.rglob("*")]
+        assert [end for end in ends if not end.is_relative_to(root.resolve())] == []
+        assert (root / "sys/written").read_text() == "within"
+        assert (root / "sys/devices/up").resolve() == root.resolve()
         folder = root.parent
     assert not folder.exists()
     assert not (tmp_path / "written").exists()
