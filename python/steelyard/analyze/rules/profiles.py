@@ -65,7 +65,10 @@ def _hot(conditions: Conditions) -> Finding | None:
     step = "Look at its callers in the flame graph, and at its instructions (perf annotate)."
     if (library := _unnamed(name)) is not None:
         said = f"{library}, whose functions have no name here"
-        step = "Install its debug symbols (the package -dbgsym, or debuginfod), and profile again."
+        step = (
+            "Install its debug symbols (the package -dbgsym, libc6-dbg for the C library, or debuginfod),"
+            " and profile again."
+        )
     else:
         said = f"{name}{f' ({where})' if where else ''} itself"
     return Finding(
