@@ -25,7 +25,7 @@ from pathlib import Path
 
 from steelyard._base import RecordError, UsageError
 from steelyard._base.files import read_regular
-from steelyard.experiment.workload import no_figures, positive
+from steelyard.experiment.workload import positive, why_left_out
 from steelyard.records.experiment import ExperimentTrial, is_figure
 
 _ARMS = ("arm", "level")
@@ -66,7 +66,7 @@ class Curves:
                 value=measured.value,
                 reason=measured.reason,
                 readings={name: value for name, value in known.items() if is_figure(value)},
-                missing={**empty, **no_figures(known)},
+                missing={**empty, **why_left_out(known)},
             )
             found.append(trial)
         return found

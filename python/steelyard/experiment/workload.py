@@ -94,7 +94,7 @@ class Measured:
     def all_missing(self) -> dict[str, str]:
         """Why others could not be taken."""
         others = {name: "no finite number" for name, other in self.others.items() if other.value is None}
-        return {**self.missing, **no_figures(self._figures()), **others}
+        return {**self.missing, **why_left_out(self._figures()), **others}
 
     def _figures(self) -> dict[str, float]:
         others = {name: other.value for name, other in self.others.items() if other.value is not None}
@@ -119,8 +119,8 @@ class Workload(Protocol):
         """Try an arm once."""
 
 
-def no_figures(readings: Mapping[str, float]) -> dict[str, str]:
-    """Return why some readings are left out."""
+def why_left_out(readings: Mapping[str, float]) -> dict[str, str]:
+    """Return the reason of each reading that is no figure of a trial."""
     return {
         name: f"it is {value:g}: figures are {FIGURES}"
         for name, value in readings.items()

@@ -126,15 +126,20 @@ def test_what_fuzzing_found_is_read_or_refused(
     try_bounded(READERS[name], folder)
 
 
+def fill(folder: Path, table: str, column: str, value: int) -> None:
+    """Give every row of a table in a store the same value."""
+    for path in (folder / "store" / table).rglob("*.parquet"):
+        rows = pq.read_table(path, partitioning=None)
+        place = rows.schema.get_field_index(column)
+        values = pa.array([value] * len(rows), pa.int64())
+        pq.write_table(rows.set_column(place, rows.schema.field(place), values), path)
+
+
 def test_samples_beyond_64_bits_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "case"
     folder.mkdir()
     READERS["fleet top by category"].make(folder)
-    for path in (folder / "store" / "profiles").rglob("*.parquet"):
-        table = pq.read_table(path, partitioning=None)
-        place = table.schema.get_field_index("samples")
-        most = pa.array([2**63 - 1] * len(table), pa.int64())
-        pq.write_table(table.set_column(place, table.schema.field(place), most), path)
+    fill(folder, "profiles", "samples", 2**63 - 1)
     try_bounded(READERS["fleet top by category"], folder)
     assert "add up to more than 64 bits hold" in capsys.readouterr().err
 
@@ -143,11 +148,7 @@ def test_a_cap_that_never_ends_is_drawn(tmp_path: Path) -> None:
     folder = tmp_path / "case"
     folder.mkdir()
     READERS["fleet cpi incidents"].make(folder)
-    for path in (folder / "store" / "incidents").rglob("*.parquet"):
-        table = pq.read_table(path, partitioning=None)
-        place = table.schema.get_field_index("cap_end_unix_s")
-        never = pa.array([2**63 - 1] * len(table), table.schema.field(place).type)
-        pq.write_table(table.set_column(place, table.schema.field(place), never), path)
+    fill(folder, "incidents", "cap_end_unix_s", 2**63 - 1)
     try_bounded(READERS["fleet cpi incidents"], folder)
 
 
