@@ -37,6 +37,7 @@ Floats = NDArray[np.float64]
 MOST_STACKS = 200_000
 """Distinct stacks that are kept, the heaviest; the weight of the others is reported."""
 _COUNTS = 1 << 60
+_DAY_S = 86_400
 _FIELDS = ("platform", "job", "task", "machine", "cluster", "event")
 
 
@@ -51,7 +52,7 @@ class Selection:
     cluster: tuple[str, ...] = ()
     event: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
-    """Labels that the task had that day, as ``task_samples`` tell."""
+    """Labels that the task had in that window, as ``task_samples`` tell: any of the values of each name."""
     first_s: int | None = None
     """Windows that begin from here on, Unix time."""
     end_s: int | None = None
@@ -118,12 +119,31 @@ def select(profiles: Any, selection: Selection, task_samples: Any = None) -> Any
         rows = rows.filter(rows.window_start_unix_s >= selection.first_s)
     if selection.end_s is not None:
         rows = rows.filter(rows.window_start_unix_s < selection.end_s)
-    if selection.labels:
-        keys = ("machine", "job", "task", "date")
-        for name, value in selection.labels:
-            tagged = task_samples.filter(task_samples.labels.get(name) == value)
-            rows = rows.semi_join(tagged.select(*keys).distinct(), keys)
+    for name in dict.fromkeys(name for name, _ in selection.labels):
+        values = tuple(value for other, value in selection.labels if other == name)
+        rows = _labelled(rows, task_samples.filter(task_samples.labels.get(name).isin(values)))
     return rows.mutate(fleet=rows.weight / rows.sampled_ratio)
+
+
+def _labelled(rows: Any, tagged: Any) -> Any:
+    """Return the rows of ``profiles`` whose window begins within one of the task's windows in ``tagged``.
+
+    A task's labels change from window to window, so its machine and day do not say which it had.
+    """
+    keys = ("machine", "job", "task")
+    begin = tagged.window_start_unix_s
+    end = (begin + tagged.window_s).ceil().cast("int64")
+    windows = tagged.select(*keys, begin=begin, end=end, day=begin // _DAY_S)
+    # Days make the join an equality, which engines answer by hashing; a window may reach into the next day.
+    late = windows.filter((windows.end - 1) // _DAY_S > windows.day).mutate(day=windows.day + 1)
+    windows = windows.union(late)
+    dated = rows.mutate(day=rows.window_start_unix_s // _DAY_S)
+    within = [
+        *((dated[name] == windows[name]) for name in (*keys, "day")),
+        dated.window_start_unix_s >= windows.begin,
+        dated.window_start_unix_s < windows.end,
+    ]
+    return dated.semi_join(windows, within).drop("day")
 
 
 def events(rows: Any) -> Any:

@@ -3,6 +3,7 @@ out.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -247,6 +248,33 @@ def test_selections():
     for wrong in ("colour=red", "job", "job=", "label.=x", "from=yesterday"):
         with pytest.raises(UsageError):
             Selection.parse(wrong)
+
+
+def _window(start: int, config: str, **others: Any) -> dict[str, Any]:
+    return {"window_start_unix_s": start, "window_s": 60.0, "labels": {"config": config}, **others}
+
+
+def test_a_label_selects_the_windows_that_had_it():
+    # One task of one machine, whose configuration changes each minute; a profile's window begins within it.
+    starts = [MIDNIGHT + 86_400 - 60 + 60 * at for at in range(4)]
+    samples = [_window(start, ("stock", "candidate")[at % 2]) for at, start in enumerate(starts)]
+    stacks = [
+        {"window_start_unix_s": start + 10, "stack": STACKS[at % 2], "weight": 10.0 + at}
+        for at, start in enumerate(starts)
+    ]
+    fleet = Fleet().put("task_samples", samples).put("profiles", stacks)
+    for config, weights in (("stock", 10.0 + 12.0), ("candidate", 11.0 + 13.0)):
+        chosen = _top(fleet, selection=Selection.parse(f"label.config={config}"), by="job")
+        assert chosen.fleet == pytest.approx(10 * weights)
+    both = _top(fleet, selection=Selection.parse("label.config=stock,label.config=candidate"), by="job")
+    assert both.fleet == pytest.approx(10 * sum(10.0 + at for at in range(4)))
+
+
+def test_a_window_may_reach_into_the_next_day():
+    late = MIDNIGHT + 86_400 - 30
+    fleet = Fleet().put("task_samples", [_window(late, "stock")])
+    fleet.put("profiles", [{"window_start_unix_s": late + 45, "stack": STACKS[0], "weight": 5.0}])
+    assert _top(fleet, selection=Selection.parse("label.config=stock"), by="job").fleet == pytest.approx(50.0)
 
 
 def test_sums_of_the_engine_are_those_of_machines():
