@@ -188,7 +188,7 @@ pub struct MachineSample {
     pub instructions: Option<i64>,
     /// Effective frequency while busy, Hz.
     pub frequency_hz: Option<f64>,
-    /// Mean power, W.
+    /// Mean power of the processor packages (RAPL), W.
     pub power_w: Option<f64>,
     /// Power cap, W.
     pub power_cap_w: Option<f64>,

@@ -13,6 +13,7 @@ pub mod cpu_list;
 mod cpu_time;
 pub mod meminfo;
 pub mod numa;
+pub mod rapl;
 pub mod scan;
 mod task_stat;
 #[cfg(test)]

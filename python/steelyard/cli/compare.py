@@ -127,7 +127,7 @@ def _document(comparison: RunComparison) -> dict[str, Any]:
 
 
 def _side(directory: Path) -> Side:
-    from steelyard.report.counters.document import power
+    from steelyard.analyze.operations.power import package_power
     from steelyard.report.model import gather
 
     data = gather(directory)
@@ -140,7 +140,7 @@ def _side(directory: Path) -> Side:
         points,
         data.profile.profile,
         data.conditions.counters,
-        power(data.conditions),
+        package_power(data.conditions),
         data.headline[0] if data.headline else None,
     )
 

@@ -5,12 +5,12 @@
 //! Sources: Linux, Documentation/power/powercap/powercap.rst and Documentation/hwmon/sysfs-interface.rst.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::watched::{Reader, Watched, file, label, number};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use steelyard_kernel::{Tree, TreeFile};
+use steelyard_kernel::{Tree, TreeFile, rapl};
 
 pub const DEFINITION: Definition = Definition {
     name: "power",
@@ -42,7 +42,6 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
-const POWERCAP: &str = "sys/class/powercap";
 const HWMON: &str = "sys/class/hwmon";
 
 struct Domain {
@@ -58,14 +57,14 @@ struct PowerSource {
 }
 
 fn find(tree: &Tree) -> Vec<Domain> {
-    let mut domains: Vec<Domain> = rapl_zones(tree)
+    let mut domains: Vec<Domain> = rapl::zones(tree)
         .into_iter()
-        .filter_map(|(name, directory)| {
+        .filter_map(|zone| {
             Some(Domain {
-                name,
-                energy: Some(file(tree, &directory, "energy_uj")?),
+                energy: Some(file(tree, &zone.directory, "energy_uj")?),
                 power: None,
-                energy_max_uj: number(tree, directory.join("max_energy_range_uj")),
+                energy_max_uj: number(tree, zone.directory.join("max_energy_range_uj")),
+                name: zone.name,
             })
         })
         .collect();
@@ -73,29 +72,6 @@ fn find(tree: &Tree) -> Vec<Domain> {
         domains.extend(hwmon_sensors(tree, &directory));
     }
     domains
-}
-
-/// Names and directories of the RAPL zones: `intel-rapl:0` is a package, `intel-rapl:0:1` a part of it.
-/// `intel-rapl-mmio` counts the same energy again and is left out.
-fn rapl_zones(tree: &Tree) -> Vec<(String, PathBuf)> {
-    tree.names(POWERCAP)
-        .into_iter()
-        .filter(|entry| entry.contains(':') && !entry.starts_with("intel-rapl-mmio"))
-        .map(|entry| {
-            let directory = Path::new(POWERCAP).join(&entry);
-            let own = label(tree, directory.join("name")).unwrap_or_else(|| entry.clone());
-            // The part before the last colon is the zone this one belongs to, if it is a zone.
-            let parent = entry
-                .rsplit_once(':')
-                .filter(|(parent, _)| parent.contains(':'))
-                .and_then(|(parent, _)| label(tree, Path::new(POWERCAP).join(parent).join("name")));
-            let name = match parent {
-                Some(parent) => format!("{parent}/{own}"),
-                None => own,
-            };
-            (name, directory)
-        })
-        .collect()
 }
 
 /// Sensors `powerN_*` and `energyN_input` of one hwmon device.
@@ -147,12 +123,13 @@ fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
             reader: Reader::default(),
         }));
     }
-    for (name, directory) in rapl_zones(tree) {
-        if let Err(error) = tree.text(directory.join("energy_uj"))
+    for zone in rapl::zones(tree) {
+        if let Err(error) = tree.text(zone.directory.join("energy_uj"))
             && error.kind() == io::ErrorKind::PermissionDenied
         {
             return Err(Unavailable::new(format!(
-                "RAPL is there ({name}), but its counters may be read by root only"
+                "RAPL is there ({}), but its counters may be read by root only",
+                zone.name
             ))
             .enable("run the probe as root, or `chmod o+r /sys/class/powercap/*/energy_uj`"));
         }
@@ -233,6 +210,7 @@ mod tests {
             ),
             ("sys/class/powercap/intel-rapl:0:0/name", "dram\n"),
             ("sys/class/powercap/intel-rapl:0:0/energy_uj", "7\n"),
+            ("sys/class/powercap/intel-rapl-mmio:0/name", "package-0\n"),
             ("sys/class/powercap/intel-rapl-mmio:0/energy_uj", "7\n"),
             ("sys/class/hwmon/hwmon1/name", "power_meter\n"),
             ("sys/class/hwmon/hwmon1/power1_average", "150000000\n"),

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from steelyard.analyze.operations.power import package_power
 from steelyard.analyze.values import Quantity
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def efficiency_of(conditions: "Conditions") -> Efficiency | None:
     return Efficiency(
         per_cpu_s=_over(rate, cpus, "1/s", "the CPUs were idle"),
         per_program_cpu_s=_over(rate, program, "1/s", "it used no CPU"),
-        per_joule=_over(rate, _packages(conditions), "1/joule", "no power was counted"),
+        per_joule=_over(rate, package_power(conditions), "1/joule", "no power was counted"),
         network_bytes=_over(_network(conditions), rate, "bytes", "no operation ended"),
         disk_bytes=_over(_disks(conditions), rate, "bytes", "no operation ended"),
     )
@@ -69,16 +70,6 @@ def _over(part: Quantity, whole: Quantity, unit: str, none: str) -> Quantity:
 def _sum(parts: Iterable[Quantity], unit: str, missing: str) -> Quantity:
     known = [part.value for part in parts if part.value is not None]
     return Quantity(sum(known), unit) if known else Quantity(None, unit, missing)
-
-
-def _packages(conditions: "Conditions") -> Quantity:
-    powers = [
-        power
-        for domain, power in conditions.power_w.items()
-        # RAPL's package-0, not the parts of it (package-0/dram) and no sensor of a board.
-        if domain.startswith("package-") and "/" not in domain
-    ]
-    return _sum(powers, "w", conditions.missing.get("power", "no processor package counts energy (RAPL)"))
 
 
 def _network(conditions: "Conditions") -> Quantity:

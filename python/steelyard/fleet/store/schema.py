@@ -177,7 +177,7 @@ _TABLES = (
             ("reference_cycles", "int64?", None, "Cycles at the reference frequency while not halted."),
             ("instructions", "int64?", None, "Instructions retired."),
             ("frequency_hz", "double?", "Hz", "Effective frequency while busy."),
-            ("power_w", "double?", "W", "Mean power."),
+            ("power_w", "double?", "W", "Mean power of the processor packages (RAPL)."),
             ("power_cap_w", "double?", "W", "The power limit in force."),
             ("throttled_s", "double?", "s", "Time with the frequency held down by power or heat."),
             ("steal_s", "double?", "s", "Time that the hypervisor gave to others, of all logical CPUs."),

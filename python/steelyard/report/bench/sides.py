@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 
 from steelyard.analyze.counters.sides import OF_MACHINE
 from steelyard.analyze.counters.use import CounterUse
+from steelyard.analyze.operations.power import package_power
 from steelyard.analyze.profiles.figures import ReadProfile
 from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.run_files import COUNTERS, PROFILE, TOP_DOWN_HOOK
 from steelyard.report import format as fmt
-from steelyard.report.counters.document import power
 from steelyard.report.counters.sections import equation, icicle
 from steelyard.report.counters.words import (
     Line,
@@ -132,7 +132,7 @@ def _row(name: str, lines: Mapping[str, Mapping[str, Line]]) -> tuple[Cell, ...]
 
 def _lines(data: ReportData, use: CounterUse) -> Iterator[tuple[str, Line]]:
     """Yield every figure of one side by its name."""
-    watts = power(data.conditions)
+    watts = package_power(data.conditions)
     yield from ((line.name, line) for line in law_lines(use, watts) if line.name not in _COMMON)
     split = use.split
     shares = (

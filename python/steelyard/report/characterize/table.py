@@ -14,10 +14,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from steelyard.analyze.operations.power import package_power
 from steelyard.analyze.rules.findings import Finding
 from steelyard.report import format as fmt
 from steelyard.report.characterize.vmstat import vmstat_document
-from steelyard.report.counters.document import counters_document, power
+from steelyard.report.counters.document import counters_document
 from steelyard.report.counters.words import is_empty, law_sentence, tree_sentence
 from steelyard.report.model import ReportData
 from steelyard.report.operations import operations_document, operations_lines
@@ -156,7 +157,7 @@ def document(data: ReportData) -> dict[str, Any]:
     target = data.conditions.target
     use = data.conditions.counters
     return {
-        "counters": None if use is None else counters_document(use, power(data.conditions)),
+        "counters": None if use is None else counters_document(use, package_power(data.conditions)),
         "pressure_points": [asdict(point) for point in data.pressure],
         "findings": [asdict(finding) for finding in data.findings],
         "operations": operations_document(data.conditions),

@@ -10,24 +10,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.counters.figures import kernel_ratio
 from steelyard.analyze.counters.iron_law import IronLaw, work_per_cpu_second, work_per_joule
 from steelyard.analyze.counters.topdown import TopDown
 from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.values import Quantity
-
-
-def power(conditions: Conditions) -> Quantity:
-    """Return the power of the machine's packages together, where it was read."""
-    packages = [
-        value for name, value in conditions.power_w.items() if "package" in name or name.startswith("psys")
-    ]
-    known = [each.value for each in packages if each.value is not None]
-    if known and len(known) == len(packages):
-        return Quantity(sum(known), "w")
-    reason = next((each.missing for each in packages if each.missing), None)
-    return Quantity(None, "w", reason or conditions.missing.get("power", "power was not read"))
 
 
 def law_document(law: IronLaw) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from markupsafe import Markup
 from steelyard.analyze.counters.figures import series_of_ipc
 from steelyard.analyze.counters.topdown import Node, TopDown
 from steelyard.analyze.counters.use import CounterUse
+from steelyard.analyze.operations.power import package_power
 from steelyard.records import Level
 from steelyard.report import format as fmt
 from steelyard.report.chart import Chart, Trace
-from steelyard.report.counters.document import power
 from steelyard.report.counters.words import (
     Line,
     bounds_text,
@@ -48,7 +48,7 @@ def sections(data: ReportData) -> list[Section]:
 
 
 def _law(data: ReportData, use: CounterUse) -> Section:
-    lines = law_lines(use, power(data.conditions))
+    lines = law_lines(use, package_power(data.conditions))
     intro = "Operations per second = cycles per second × instructions per cycle ÷ instructions per operation."
     if use.source is None:
         intro += f" It has no counts: {use.missing}."

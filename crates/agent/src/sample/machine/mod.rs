@@ -8,7 +8,9 @@
 mod inventory;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
+use steelyard_kernel::rapl::{self, Zone};
 use steelyard_kernel::scan::{lines, number, words};
 use steelyard_kernel::{Tree, cpu_times, meminfo, ns_per_clock_tick};
 
@@ -29,8 +31,8 @@ pub struct MachineReading {
     memory_used_bytes: Option<u64>,
     disks: Option<BTreeMap<String, [u64; 3]>>,
     networks: Option<[u64; 2]>,
-    /// Energy by domain, with the value at which it begins anew, uJ.
-    energy_uj: BTreeMap<String, (u64, u64)>,
+    /// Energy of each package, with the value at which it begins anew, uJ.
+    energy_uj: BTreeMap<PathBuf, (u64, u64)>,
     power_cap_w: Option<f64>,
     throttled_ms: Option<u64>,
 }
@@ -40,22 +42,18 @@ pub struct Machines {
     tree: Tree,
     /// Which CPU is where.
     pub topology: Topology,
-    /// Zones of powercap that are whole packages.
-    powercap: Vec<String>,
+    /// Folders of the energy counters of whole packages.
+    packages: Vec<PathBuf>,
 }
 
 impl Machines {
     /// The machine of `tree`.
     pub fn new(tree: &Tree) -> Self {
-        let zones = tree.names("sys/class/powercap");
-        // A zone has its parts as intel-rapl:0:1; the packages are enough.
-        let packages = zones
-            .into_iter()
-            .filter(|name| name.matches(':').count() == 1);
+        let packages = rapl::zones(tree).into_iter().filter(Zone::is_package);
         Self {
             tree: tree.clone(),
             topology: Topology::of(tree),
-            powercap: packages.collect(),
+            packages: packages.map(|zone| zone.directory).collect(),
         }
     }
 
@@ -66,29 +64,34 @@ impl Machines {
             ..MachineReading::default()
         };
         let text = |name: &str| self.tree.text(name).ok();
-        let small = |path: String| self.tree.text(path).ok().and_then(|text| number(&text));
+        let small = |path: &Path| self.tree.text(path).ok().and_then(|text| number(&text));
         if let Some(text) = text("proc/stat") {
             reading.read_stat(&text);
         }
         reading.memory_used_bytes = text("proc/meminfo").and_then(|text| memory_used_bytes(&text));
         reading.disks = text("proc/diskstats").map(|text| self.disks(&text));
         reading.networks = text("proc/net/dev").map(|text| self.networks(&text));
-        for zone in &self.powercap {
-            let folder = format!("sys/class/powercap/{zone}");
-            let energy = small(format!("{folder}/energy_uj"))
-                .zip(small(format!("{folder}/max_energy_range_uj")));
+        let mut caps = Some(0.0);
+        for package in &self.packages {
+            let energy =
+                small(&package.join("energy_uj")).zip(small(&package.join("max_energy_range_uj")));
             if let Some(energy) = energy {
-                reading.energy_uj.insert(zone.clone(), energy);
+                reading.energy_uj.insert(package.clone(), energy);
             }
-            if let Some(uw) = small(format!("{folder}/constraint_0_power_limit_uw")) {
-                reading.power_cap_w = Some(reading.power_cap_w.unwrap_or(0.0) + uw as f64 / 1e6);
-            }
+            let cap = small(&package.join("constraint_0_power_limit_uw"));
+            caps = caps.zip(cap).map(|(sum, uw)| sum + uw as f64 / 1e6);
         }
+        // A sum without one of the packages is not the machine's.
+        let is_whole = reading.energy_uj.len() == self.packages.len();
+        if !is_whole {
+            reading.energy_uj.clear();
+        }
+        reading.power_cap_w = caps.filter(|_| !self.packages.is_empty());
         for cpu in self.topology.first_threads() {
             let path = format!(
                 "sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_total_time_ms"
             );
-            let Some(ms) = small(path) else {
+            let Some(ms) = small(Path::new(&path)) else {
                 break;
             };
             reading.throttled_ms = Some(reading.throttled_ms.unwrap_or(0) + ms);

@@ -26,6 +26,7 @@ fn a_window_of_the_machine() {
             "a |b\n  lo: 5 0 0 0 0 0 0 0 5\neth0: 100 0 0 0 0 0 0 0 50\nveth1: 9 0 0 0 0 0 0 0 9\n",
         ),
         ("sys/class/net/eth0/device/x", ""),
+        ("sys/class/powercap/intel-rapl:0/name", "package-0\n"),
         ("sys/class/powercap/intel-rapl:0/energy_uj", "9000000\n"),
         (
             "sys/class/powercap/intel-rapl:0/max_energy_range_uj",
@@ -35,7 +36,25 @@ fn a_window_of_the_machine() {
             "sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw",
             "150000000\n",
         ),
+        // Neither parts, nor the whole board, nor the same counters once more.
+        ("sys/class/powercap/intel-rapl:0:0/name", "dram\n"),
         ("sys/class/powercap/intel-rapl:0:0/energy_uj", "1\n"),
+        ("sys/class/powercap/intel-rapl:1/name", "psys\n"),
+        ("sys/class/powercap/intel-rapl:1/energy_uj", "1\n"),
+        (
+            "sys/class/powercap/intel-rapl:1/max_energy_range_uj",
+            "10000000\n",
+        ),
+        (
+            "sys/class/powercap/intel-rapl:1/constraint_0_power_limit_uw",
+            "500000000\n",
+        ),
+        ("sys/class/powercap/intel-rapl-mmio:0/name", "package-0\n"),
+        ("sys/class/powercap/intel-rapl-mmio:0/energy_uj", "1\n"),
+        (
+            "sys/class/powercap/intel-rapl-mmio:0/max_energy_range_uj",
+            "10000000\n",
+        ),
         (
             "sys/devices/system/cpu/cpu0/topology/physical_package_id",
             "0\n",
@@ -64,6 +83,11 @@ fn a_window_of_the_machine() {
         "eth0: 300 0 0 0 0 0 0 0 150\nveth1: 99 0 0 0 0 0 0 0 99\n",
     );
     write("sys/class/powercap/intel-rapl:0/energy_uj", "4000000\n");
+    write("sys/class/powercap/intel-rapl:1/energy_uj", "9000000\n");
+    write(
+        "sys/class/powercap/intel-rapl-mmio:0/energy_uj",
+        "5000000\n",
+    );
     write(
         "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_total_time_ms",
         "260\n",
