@@ -18,13 +18,18 @@ L1I_MPKI, ITLB_MPKI, BRANCH_MPKI = 10.0, 0.5, 3.0
 WALK_CLOCKS, WALKING_RATIO = 30.0, 0.10
 LOW_IPC = 0.3
 REMOTE_RATIO, REMOTE_PER_1000 = 0.20, 0.5
-_REMOTE = (
+REMOTE_EVENTS = (
     ("mem_load_l3_miss_retired.remote_dram", "mem_load_l3_miss_retired.local_dram"),
-    ("ls_any_fills_from_sys.dram_io_far", "ls_any_fills_from_sys.dram_io_near"),
     ("ls_dmnd_fills_from_sys.dram_io_far", "ls_dmnd_fills_from_sys.dram_io_near"),
+    ("ls_refills_from_sys.ls_mabresp_rmt_dram", "ls_refills_from_sys.ls_mabresp_lcl_dram"),
+)
+"""Loads that another node's memory served, and those that the own one did, as ``data/events`` names them."""
+REMOTE_EVENTS_OF_FILES = (
+    ("ls_any_fills_from_sys.dram_io_far", "ls_any_fills_from_sys.dram_io_near"),
+    ("ls_dmnd_fills_from_sys.mem_io_remote", "ls_dmnd_fills_from_sys.mem_io_local"),
     ("node-load-misses", "node-loads"),
 )
-"""Loads served by another node's memory, and by the own one; of the last, the second has both."""
+"""The same in files of perf stat from elsewhere; of the last, the second has both."""
 
 
 def node_ratio(conditions: Conditions, *names: str) -> float | None:
@@ -220,7 +225,7 @@ def _remote(conditions: Conditions) -> Finding | None:
     use = conditions.counters
     if use is None or use.counts.instructions is None or use.counts.instructions <= 0:
         return None
-    for far_name, near_name in _REMOTE:
+    for far_name, near_name in REMOTE_EVENTS + REMOTE_EVENTS_OF_FILES:
         far, near = use.events.values.get(far_name), use.events.values.get(near_name)
         if far is None or near is None:
             continue

@@ -1,15 +1,19 @@
 """Rules that read counters: each on counts that it objects to and on counts just short of that."""
 
+import ast
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from steelyard.analyze import Conditions, explain
-from steelyard.analyze.counters.events import EventCounts
+from steelyard.analyze.counters.definitions import definitions
+from steelyard.analyze.counters.events import EventCounts, canonical
 from steelyard.analyze.counters.iron_law import Counts, iron_law
 from steelyard.analyze.counters.metrics import MetricValue
 from steelyard.analyze.counters.topdown import Node, TopDown
 from steelyard.analyze.counters.use import CounterUse
+from steelyard.analyze.rules import counters as counter_rules
 from steelyard.analyze.rules.findings import RULES, load_rules
 from tests.analyze.rules.test_rules import CALM
 from tests.health_samples import golden
@@ -129,3 +133,31 @@ def test_another_nodes_generic_events() -> None:
     [finding] = explain(counted(events={"node-loads": 4e6, "node-load-misses": 2e6}))
     assert finding.id == "remote-memory-loads"
     assert finding.evidence[0].value == 0.5
+
+
+def test_what_rules_ask_for_is_counted_by_a_shipped_definition() -> None:
+    shipped = list(definitions().values())
+    events = {canonical(name)[0] for definition in shipped for name in definition.events}
+    for pair in counter_rules.REMOTE_EVENTS:
+        assert set(pair) <= events
+    # The others are read from files of perf stat only.
+    assert not {name for pair in counter_rules.REMOTE_EVENTS_OF_FILES for name in pair} & events
+    # The shares of remote loads are a metric too, wherever its events are.
+    for definition in shipped:
+        has = any(
+            set(pair) <= {canonical(name)[0] for name in definition.events}
+            for pair in counter_rules.REMOTE_EVENTS
+        )
+        assert has == ("remote_memory_ratio" in definition.metrics), definition.id
+    metrics = {name for definition in shipped for name in definition.metrics}
+    asked = {
+        call.args[1].value
+        for path in Path(counter_rules.__file__).parent.glob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "metric"
+        and isinstance(call.args[1], ast.Constant)
+    }
+    assert "llc_mpki" in asked
+    assert asked <= metrics
