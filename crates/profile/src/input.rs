@@ -63,7 +63,7 @@ pub fn read(path: &Path, format: Format, event: Option<&str>) -> Result<Profile,
     match format {
         Format::Script | Format::Auto => read_script(&start, input, event).map_err(io),
         Format::Pprof => {
-            pprof::read(start.as_slice().chain(input)).map_err(malformed("pprof profile"))
+            pprof::read(start.as_slice().chain(input), event).map_err(malformed("pprof profile"))
         }
         Format::PerfData => {
             let whole = start.as_slice().chain(input);

@@ -1,11 +1,11 @@
 //! Profiles as pprof's gzipped protocol buffers, written and read.
 //!
 //! A stack's command is the label `comm` of its sample, as `perf_to_profile` has it. Written samples have a
-//! count and, where the periods are known, CPU time in nanoseconds or occurrences of the event. Read profiles
-//! of other programs give the first of their values that counts samples, or else their first value, whose
-//! unit is then the profile's.
+//! count and, where the periods are known, CPU time in nanoseconds or occurrences of the event. Of a profile with
+//! several types of values one is read (`types`), under its own name and unit.
 
 mod messages;
+mod types;
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -16,8 +16,10 @@ use flate2::write::GzEncoder;
 use prost::Message;
 
 use crate::names::{UNKNOWN, clean, function_name, module_name};
+use crate::stacks::Periods;
 use crate::{Profile, WeightUnit};
 use messages as pb;
+use types::Types;
 
 /// Largest profile that is read, uncompressed: a few bytes of gzip may stand for gigabytes.
 const MOST_BYTES: u64 = 1 << 30;
@@ -75,8 +77,11 @@ fn to_message(profile: &Profile, realtime_ns: u64) -> pb::Profile {
         r#type: strings.number(type_),
         unit: strings.number(unit),
     };
-    let count_unit = profile.head.unit.as_deref().unwrap_or("count");
-    let mut sample_type = vec![value_type("samples", count_unit)];
+    // Counts that are no samples have the name of what they count.
+    let mut sample_type = vec![match &profile.head.unit {
+        Some(unit) => value_type(&event, unit),
+        None => value_type("samples", "count"),
+    }];
     match profile.weight_unit {
         WeightUnit::None => {}
         WeightUnit::Nanoseconds => sample_type.push(value_type("cpu", "nanoseconds")),
@@ -122,11 +127,12 @@ fn to_message(profile: &Profile, realtime_ns: u64) -> pb::Profile {
             }],
         });
     }
-    message.comment = profile
-        .head
-        .reasons
+    let clock = (profile.weight_unit == WeightUnit::Nanoseconds)
+        .then(|| format!("{}{event}", types::EVENT_COMMENT));
+    message.comment = clock
         .iter()
-        .map(|reason| strings.number(reason))
+        .chain(&profile.head.reasons)
+        .map(|comment| strings.number(comment))
         .collect();
     message.string_table = strings.table;
     message
@@ -177,11 +183,13 @@ fn add_frames(profile: &Profile, message: &mut pb::Profile, strings: &mut String
     }
 }
 
-/// Reads a profile, gzipped or not.
+/// Reads a profile, gzipped or not: its values of the type `event`, or of the type that pprof shows.
+///
+/// A profile without that type is read as empty, with the types that there are as the reason.
 ///
 /// # Errors
 /// One sentence that says why it is none.
-pub fn read(mut input: impl Read) -> Result<Profile, String> {
+pub fn read(mut input: impl Read, event: Option<&str>) -> Result<Profile, String> {
     let mut start = [0; 2];
     input
         .read_exact(&mut start)
@@ -203,7 +211,7 @@ pub fn read(mut input: impl Read) -> Result<Profile, String> {
     if message.sample_type.is_empty() || message.string_table.is_empty() {
         return Err("it has no sample types".to_owned());
     }
-    Ok(Reading::new(&message).profile())
+    Ok(Reading::new(&message).profile(event))
 }
 
 /// A message with its tables by id.
@@ -239,55 +247,54 @@ impl<'a> Reading<'a> {
         String::from_utf8_lossy(self.bytes(number)).into_owned()
     }
 
-    fn profile(&self) -> Profile {
+    fn profile(&self, event: Option<&str>) -> Profile {
         let mut profile = Profile::default();
-        let types: Vec<(String, String)> = self
-            .message
-            .sample_type
-            .iter()
-            .map(|t| (self.text(t.r#type), self.text(t.unit)))
-            .collect();
-        let count = types
-            .iter()
-            .position(|(type_, unit)| type_ == "samples" || unit == "samples");
-        let count_at = count.unwrap_or(0);
-        if count.is_none() || types[count_at].1 != "count" {
-            let unit = types[count_at].1.clone();
-            profile.head.unit = (!unit.is_empty() && unit != "samples").then_some(unit);
+        let types = Types::of(self.message, |number| self.text(number));
+        let chosen = match types.choose(event) {
+            Ok(chosen) => chosen,
+            Err(reason) => {
+                profile.reduced(reason);
+                return profile;
+            }
+        };
+        profile.head.event = Some(chosen.event).filter(|event| !event.is_empty());
+        profile.head.unit = chosen.unit;
+        profile.weight_unit = chosen.weight_unit;
+        profile.head.hz = chosen.hz;
+        if let Some(reason) = types.others(chosen.value_at).filter(|_| event.is_none()) {
+            profile.reduced(reason);
         }
-        self.event(&mut profile, &types, count_at);
         if self.message.duration_nanos > 0 {
             profile.head.duration_s = Some(self.message.duration_nanos as f64 / 1e9);
         }
         let unnamed = self.main_program();
         let locations = self.locations(&mut profile);
-        let weight_at = (profile.weight_unit != WeightUnit::None)
-            .then_some(())
-            .and_then(|()| types.iter().position(|(_, unit)| unit == "nanoseconds"));
         let mut numbers = Vec::new();
         let mut negative = 0_u64;
         for sample in &self.message.sample {
-            let value = |at: usize| sample.value.get(at).copied().unwrap_or(0);
+            let value = |at: usize| u64::try_from(sample.value.get(at).copied().unwrap_or(0));
             // A difference of two profiles has negative values, which no stack sample has.
-            let Ok(count) = u64::try_from(value(count_at)) else {
+            let (Ok(value), Ok(samples)) = (
+                value(chosen.value_at),
+                chosen.samples_at.map_or(Ok(0), value),
+            ) else {
                 negative += 1;
                 continue;
             };
-            if count == 0 {
+            if (value, samples) == (0, 0) {
                 continue;
             }
-            numbers.clear();
-            let command = self.command(sample).unwrap_or_else(|| unnamed.clone());
-            numbers.push(profile.frames.intern(&clean(command.into()), ""));
-            for frames in sample.location_id.iter().filter_map(|id| locations.get(id)) {
-                let room = DEEPEST - numbers.len();
-                numbers.extend_from_slice(&frames[..frames.len().min(room)]);
-                if numbers.len() == DEEPEST {
-                    break;
-                }
+            self.stack(sample, &unnamed, &locations, &mut profile, &mut numbers);
+            if chosen.samples_at.is_none() {
+                profile.stacks.add(&numbers, value, 0);
+                continue;
             }
-            let weight = weight_at.map_or(0, |at| u64::try_from(value(at)).unwrap_or(0));
-            profile.stacks.add(&numbers, count, weight);
+            let weight = value.saturating_mul(chosen.factor);
+            match weight.checked_div(samples) {
+                Some(period) if period * samples == weight => profile.periods.meet(period),
+                _ => profile.periods = Periods::Differ,
+            }
+            profile.stacks.add(&numbers, samples, weight);
         }
         if negative > 0 {
             profile.reduced(format!(
@@ -297,27 +304,24 @@ impl<'a> Reading<'a> {
         profile
     }
 
-    fn event(&self, profile: &mut Profile, types: &[(String, String)], count_at: usize) {
-        let named = types
-            .iter()
-            .enumerate()
-            .find(|(at, (type_, _))| *at != count_at && !type_.is_empty());
-        let event = match named {
-            Some((_, (type_, unit))) if type_ == "cpu" && unit == "nanoseconds" => "cpu-clock",
-            Some((_, (type_, _))) => type_,
-            None => &types[count_at].0,
-        };
-        if !event.is_empty() {
-            profile.set_event(event);
-        }
-        let in_ns = types.iter().any(|(_, unit)| unit == "nanoseconds");
-        profile.weight_unit = if in_ns {
-            WeightUnit::Nanoseconds
-        } else {
-            WeightUnit::None
-        };
-        if in_ns && self.message.period > 0 {
-            profile.head.hz = Some((1e9 / self.message.period as f64 * 1e3).round() / 1e3);
+    /// Puts a sample's command and frames into `numbers`.
+    fn stack(
+        &self,
+        sample: &pb::Sample,
+        unnamed: &str,
+        locations: &HashMap<u64, Vec<u32>>,
+        profile: &mut Profile,
+        numbers: &mut Vec<u32>,
+    ) {
+        numbers.clear();
+        let command = self.command(sample).unwrap_or_else(|| unnamed.to_owned());
+        numbers.push(profile.frames.intern(&clean(command.into()), ""));
+        for frames in sample.location_id.iter().filter_map(|id| locations.get(id)) {
+            let room = DEEPEST - numbers.len();
+            numbers.extend_from_slice(&frames[..frames.len().min(room)]);
+            if numbers.len() == DEEPEST {
+                break;
+            }
         }
     }
 

@@ -25,7 +25,7 @@ fn what_is_written_is_read_as_it_was() {
     let profile = example();
     let mut bytes = Vec::new();
     write(&profile, 1_700_000_000_000_000_000, &mut bytes).unwrap();
-    let back = read(bytes.as_slice()).unwrap();
+    let back = read(bytes.as_slice(), None).unwrap();
     assert_eq!(folded(&back), folded(&profile));
     assert_eq!(back.weight_unit, WeightUnit::Nanoseconds);
     assert_eq!(back.stacks().map(|stack| stack.weight).sum::<u64>(), 35);
@@ -51,7 +51,7 @@ fn a_profile_without_counts_keeps_its_unit() {
         string_table: strings.table,
         ..pb::Profile::default()
     };
-    let text = folded(&read(message.encode_to_vec().as_slice()).unwrap());
+    let text = folded(&read(message.encode_to_vec().as_slice(), None).unwrap());
     assert_eq!(
         text,
         "# unit: bytes\n# event: inuse_space\n[unknown];[unknown] 4096\n"
@@ -74,13 +74,13 @@ fn counts_beyond_64_bits_stop_at_the_largest() {
         string_table: strings.table,
         ..pb::Profile::default()
     };
-    let profile = read(message.encode_to_vec().as_slice()).unwrap();
+    let profile = read(message.encode_to_vec().as_slice(), None).unwrap();
     assert_eq!(profile.stacks.samples(), u64::MAX);
     assert!(folded(&profile).ends_with(" 18446744073709551615\n"));
     // The format has 63 bits: more must not become negative, which readers leave out.
     let mut bytes = Vec::new();
     write(&profile, 0, &mut bytes).unwrap();
-    let back = read(bytes.as_slice()).unwrap();
+    let back = read(bytes.as_slice(), None).unwrap();
     assert_eq!(back.stacks.samples(), i64::MAX as u64);
     assert!(back.head.reasons.is_empty());
 }
@@ -110,8 +110,155 @@ fn stacks_are_cut_at_their_depth_limit() {
         string_table: strings.table,
         ..pb::Profile::default()
     };
-    let profile = read(message.encode_to_vec().as_slice()).unwrap();
+    let profile = read(message.encode_to_vec().as_slice(), None).unwrap();
     assert_eq!(profile.stacks().next().unwrap().numbers.len(), DEEPEST);
+}
+
+/// A profile of these types of values, of one function a sample.
+fn of_types(types: &[(&str, &str)], default: &str, samples: &[(&str, &[i64])]) -> Vec<u8> {
+    let mut strings = Strings::new();
+    let mut message = pb::Profile::default();
+    for (type_, unit) in types {
+        message.sample_type.push(pb::ValueType {
+            r#type: strings.number(type_),
+            unit: strings.number(unit),
+        });
+    }
+    for (at, (function, value)) in samples.iter().enumerate() {
+        let id = at as u64 + 1;
+        message.function.push(pb::Function {
+            id,
+            name: strings.number(function),
+            ..pb::Function::default()
+        });
+        message.location.push(pb::Location {
+            id,
+            line: vec![pb::Line {
+                function_id: id,
+                line: 0,
+            }],
+            ..pb::Location::default()
+        });
+        message.sample.push(pb::Sample {
+            location_id: vec![id],
+            value: value.to_vec(),
+            label: Vec::new(),
+        });
+    }
+    message.default_sample_type = strings.number(default);
+    message.string_table = strings.table;
+    message.encode_to_vec()
+}
+
+/// Unit, event and stacks of a profile, as `steelyard-profile fold` writes them.
+fn shown(bytes: &[u8], event: Option<&str>) -> String {
+    let profile = read(bytes, event).unwrap();
+    let by_period = profile.is_by_period(crate::Weight::Auto).unwrap();
+    let mut out = Vec::new();
+    crate::folded::write_weighted(&profile, by_period, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with("# reason"));
+    let lines: Vec<_> = lines
+        .map(|line| {
+            line.trim_start_matches("[unknown];")
+                .trim_start_matches("# ")
+        })
+        .collect();
+    lines.join(" | ")
+}
+
+const HEAP: [(&str, &str); 4] = [
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+];
+
+#[test]
+fn of_several_types_the_one_that_pprof_shows_is_read_under_its_name() {
+    let values: [(&str, &[i64]); 2] =
+        [("keep", &[3, 30, 3, 30_000]), ("churn", &[900, 9000, 0, 0])];
+    for default in ["inuse_space", "", "no such type"] {
+        let heap = of_types(&HEAP, default, &values);
+        let expected = "unit: bytes | event: inuse_space | keep 30000";
+        assert_eq!(shown(&heap, None), expected, "{default}");
+    }
+    let heap = of_types(&HEAP, "alloc_objects", &values);
+    let objects = "unit: count | event: alloc_objects | keep 3 | churn 900";
+    assert_eq!(shown(&heap, None), objects);
+    let reasons = read(heap.as_slice(), None).unwrap().head.reasons;
+    assert_eq!(
+        reasons,
+        ["other values are left out (alloc_space, inuse_objects, inuse_space): --event chooses"]
+    );
+    let mutex = [("contentions", "count"), ("delay", "nanoseconds")];
+    let mutex = of_types(&mutex, "", &[("lock", &[2, 7000]), ("wait", &[800, 5])]);
+    let delay = "unit: nanoseconds | event: delay | lock 7000 | wait 5";
+    assert_eq!(shown(&mutex, None), delay);
+}
+
+#[test]
+fn a_type_can_be_chosen_and_an_unknown_one_names_those_that_exist() {
+    let wall = [("wall", "microseconds"), ("cpu", "microseconds")];
+    let wall = of_types(&wall, "", &[("sleep", &[4000, 2]), ("work", &[9, 8])]);
+    for (event, expected) in [
+        (None, "unit: microseconds | event: cpu | sleep 2 | work 8"),
+        (
+            Some("cpu"),
+            "unit: microseconds | event: cpu | sleep 2 | work 8",
+        ),
+        (
+            Some("wall"),
+            "unit: microseconds | event: wall | sleep 4000 | work 9",
+        ),
+    ] {
+        assert_eq!(shown(&wall, event), expected);
+    }
+    let none = read(wall.as_slice(), Some("alloc_space")).unwrap();
+    assert!(none.stacks.is_empty());
+    assert_eq!(none.head.reasons, ["no event alloc_space, but wall, cpu"]);
+    // A type that is asked for has nothing left out.
+    assert_eq!(
+        read(wall.as_slice(), Some("wall")).unwrap().head.reasons,
+        [""; 0]
+    );
+}
+
+#[test]
+fn samples_are_counted_where_the_values_are_their_time() {
+    let types = [("samples", "count"), ("cpu", "nanoseconds")];
+    let equal = of_types(
+        &types,
+        "",
+        &[("a", &[2, 20]), ("b", &[5, 50]), ("none", &[0, 0])],
+    );
+    assert_eq!(
+        shown(&equal, None),
+        "unit: samples | event: cpu | a 2 | b 5"
+    );
+    assert_eq!(shown(&equal, Some("cpu")), shown(&equal, None));
+    assert_eq!(
+        shown(&equal, Some("samples")),
+        "unit: samples | event: samples | a 2 | b 5"
+    );
+    assert_eq!(read(equal.as_slice(), None).unwrap().head.reasons, [""; 0]);
+    // Samples that stand for different times weigh as much as they stand for.
+    let types = [("samples", "count"), ("wall", "milliseconds")];
+    let differ = of_types(&types, "", &[("a", &[2, 1]), ("b", &[2, 9])]);
+    let expected = "unit: nanoseconds | samples: 4 | event: wall | a 1000000 | b 9000000";
+    assert_eq!(shown(&differ, None), expected);
+    // Bytes are nothing that samples are weighed with.
+    let types = [("samples", "count"), ("alloc", "bytes")];
+    let bytes = of_types(&types, "", &[("a", &[2, 64])]);
+    assert_eq!(shown(&bytes, None), "unit: bytes | event: alloc | a 64");
+}
+
+#[test]
+fn values_that_are_no_samples_keep_their_name_when_written_again() {
+    let heap = of_types(&HEAP, "inuse_space", &[("keep", &[3, 30, 3, 30_000])]);
+    let mut bytes = Vec::new();
+    write(&read(heap.as_slice(), None).unwrap(), 0, &mut bytes).unwrap();
+    assert_eq!(shown(&bytes, None), shown(&heap, None));
 }
 
 #[test]
@@ -123,6 +270,6 @@ fn what_is_no_profile_is_refused() {
         b"\xff\xff\xff\xff",
         b"\0\0\0",
     ] {
-        assert!(read(bytes).is_err());
+        assert!(read(bytes, None).is_err());
     }
 }
