@@ -28,8 +28,20 @@ const PEEKED_BYTES: usize = 1 << 16;
 /// Bytes of text that are read at once: they stay in the second level of the cache while they are parsed.
 const PIECE_BYTES: usize = 1 << 17;
 
-/// Reads `path`, or standard input for `-`. Samples of `event` are taken, or of the first that appears.
+/// Reads `path`, or standard input for `-`. Samples of `event` are taken, or of the first that was recorded; where
+/// that has none, of the first that has.
 pub fn read(path: &Path, format: Format, event: Option<&str>) -> Result<Profile, ProfileError> {
+    let first = read_once(path, format, event)?;
+    let Some(next) = first.next_event.as_deref().filter(|_| path.is_file()) else {
+        return Ok(first);
+    };
+    let mut profile = read_once(path, format, Some(next))?;
+    let empty = first.head.event.unwrap_or_default();
+    profile.reduced(format!("{empty} was recorded first and has no sample"));
+    Ok(profile)
+}
+
+fn read_once(path: &Path, format: Format, event: Option<&str>) -> Result<Profile, ProfileError> {
     let io = |source| ProfileError::Read {
         path: path.to_owned(),
         source,

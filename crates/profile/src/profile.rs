@@ -71,6 +71,8 @@ pub struct Profile {
     pub weight_unit: WeightUnit,
     /// Whether samples stand for different numbers of occurrences.
     pub periods: Periods,
+    /// The first recorded event with samples, where the one that was taken has none.
+    pub next_event: Option<String>,
 }
 
 impl Profile {

@@ -365,6 +365,7 @@ impl Reading {
     fn begin_samples(&mut self) {
         self.named = true;
         self.assembler.attributes.name_the_unnamed();
+        self.assembler.note_events();
         let attributes = self.assembler.attributes.list();
         if attributes.iter().any(Attribute::has_stacks) {
             self.past.files = Files::of(self.features.origin());

@@ -189,6 +189,43 @@ fn records_take_effect_in_the_order_of_their_times() {
 }
 
 #[test]
+fn the_first_recorded_event_is_taken_whichever_comes_first_in_time() {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(16_u64.to_le_bytes());
+    for (attribute, id) in [(attribute(0, 1), 2_u64), (attribute(1, 0), 1)] {
+        let body = [attribute, id.to_le_bytes().to_vec()].concat();
+        bytes.extend(record(64, 0, &body));
+    }
+    bytes.extend(records());
+    let profile = read(&bytes, None).unwrap();
+    assert_eq!(profile.head.event.as_deref(), Some("instructions"));
+    assert_eq!(profile.stacks.samples(), 1);
+    let unknown = read(&bytes, Some("branches")).unwrap();
+    let reason = "no event branches, but instructions, cpu-clock".to_owned();
+    assert!(unknown.head.reasons.contains(&reason));
+    assert!(unknown.stacks.is_empty());
+}
+
+#[test]
+fn an_event_without_samples_gives_way_to_the_next() {
+    let attributes = [(attribute(0, 4), 9_u64), (attribute(1, 0), 1)];
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(16_u64.to_le_bytes());
+    for (attribute, id) in attributes {
+        let body = [attribute, id.to_le_bytes().to_vec()].concat();
+        bytes.extend(record(64, 0, &body));
+    }
+    bytes.extend(sample(1, 50, &[CONTEXT_USER, 0x1010]));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("perf.data");
+    std::fs::write(&path, bytes).unwrap();
+    let profile = crate::input::read(&path, crate::Format::Auto, None).unwrap();
+    assert_eq!(profile.head.event.as_deref(), Some("cpu-clock"));
+    let reason = "branches was recorded first and has no sample".to_owned();
+    assert!(profile.head.reasons.contains(&reason));
+}
+
+#[test]
 fn an_event_can_be_chosen() {
     let profile = read(&file(), Some("instructions")).unwrap();
     assert_eq!(

@@ -9,6 +9,8 @@ use crate::unwind::Tally;
 pub struct Assembled {
     /// The event whose samples were taken.
     pub event: Option<String>,
+    /// The first event with samples, where the one that was taken has none.
+    pub next_event: Option<String>,
     /// Samples a second that were asked for.
     pub frequency: Option<u64>,
     /// Why samples are left out, when some are.

@@ -95,7 +95,7 @@ pub struct Assembler {
 pub type Label = Box<dyn FnMut(u32, &Spaces) -> Option<String>>;
 
 impl Assembler {
-    /// An assembler of samples of `event`, or of the first event that appears.
+    /// An assembler of samples of `event`, or of the first event that was recorded.
     pub fn new(event: Option<&str>) -> Self {
         Self {
             attributes: Attributes::default(),
@@ -119,6 +119,13 @@ impl Assembler {
             labelled_only: false,
             keeps_offsets: false,
             times: None,
+        }
+    }
+
+    /// The events of the attributes, in their order, are those that were recorded.
+    pub fn note_events(&mut self) {
+        for attribute in self.attributes.list() {
+            self.filter.recorded(&attribute.name);
         }
     }
 
@@ -375,22 +382,17 @@ impl Assembler {
 
     /// What was counted.
     pub fn finish(self) -> Assembled {
-        let event = self.filter.chosen().map(str::to_owned);
-        let of_event = |name: &str| {
-            event
-                .as_deref()
-                .is_some_and(|event| crate::events::same_event(event, name))
-        };
         let attribute = self
             .attributes
             .list()
             .iter()
-            .find(|attribute| of_event(&attribute.name));
+            .find(|attribute| self.filter.is_taken(&attribute.name));
         Assembled {
             has_chains: attribute.is_some_and(Attribute::has_chains),
             frequency: attribute.and_then(|attribute| attribute.frequency),
             left_out: self.filter.left_out(),
-            event,
+            event: self.filter.chosen(),
+            next_event: self.filter.next_choice(),
             stacks: self.stacks,
             commands: self.commands,
             places: self.places,

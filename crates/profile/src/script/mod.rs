@@ -1,7 +1,7 @@
 //! `perf script`'s text to a profile, as a stream.
 //!
 //! In: text in pieces of any length. Out: stacks in a `Profile`. Samples of one event are taken, the first
-//! that appears unless another is asked for, because counts of different events do not add up.
+//! that its header names, or that appears, unless another is asked for: counts of different events do not add up.
 //!
 //! Invariants: memory is bounded by the distinct frames and stacks; a line that cannot be read is counted and
 //! told as a reason; nothing panics, whatever the text.
@@ -157,8 +157,9 @@ impl ScriptReader {
         self.end_sample();
         self.profile.head.lost = self.lost;
         if let Some(event) = self.filter.chosen() {
-            self.profile.set_event(event);
+            self.profile.set_event(&event);
         }
+        self.profile.next_event = self.filter.next_choice();
         if self.periods_missing {
             self.profile.weight_unit = crate::WeightUnit::None;
         }
@@ -195,9 +196,20 @@ impl ScriptReader {
         }
         self.end_sample();
         if line[0] == b'#' {
-            return;
+            return self.comment(line);
         }
         self.sample_line(line);
+    }
+
+    /// `# event : name = cycles, , id = ...`: `perf script --header` tells the events in the order of recording.
+    fn comment(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let name = text
+            .strip_prefix("# event : name = ")
+            .and_then(|rest| Some(rest.split_once(", ")?.0));
+        if let Some(name) = name {
+            self.filter.recorded(name);
+        }
     }
 
     /// Whether a line without indentation, which editors and shells take away, is a frame: within a chain

@@ -123,7 +123,37 @@ fn one_event_is_taken_and_the_others_are_told() {
     assert_eq!(folded(&read(lines.as_bytes(), None)), "a;f [a] 2\n");
     let none = read(text.as_bytes(), Some("page-faults"));
     assert!(none.stacks.is_empty());
-    assert!(none.head.reasons[0].starts_with("no samples of page-faults"));
+    assert_eq!(
+        none.head.reasons,
+        ["no event page-faults, but cycles, instructions"]
+    );
+}
+
+#[test]
+fn the_header_tells_which_event_was_recorded_first() {
+    let header = "# event : name = cycles:u, , id = { 5, 6 }, type = 0\n\
+                  # event : name = page-faults, , id = { 7 }, type = 1\n";
+    let samples = "a 1 1.4: page-faults: \n\t 1 g (/a)\n\na 1 1.5: cycles:u: \n\t 1 f (/a)\n\n";
+    let profile = read(format!("{header}{samples}").as_bytes(), None);
+    assert_eq!(profile.head.event.as_deref(), Some("cycles:u"));
+    assert_eq!(folded(&profile), "a;f [a] 1\n");
+    let only = format!("{header}a 1 1.4: page-faults: \n\t 1 g (/a)\n\n");
+    let profile = read(only.as_bytes(), None);
+    assert_eq!(profile.next_event.as_deref(), Some("page-faults"));
+}
+
+#[test]
+fn both_halves_of_a_hybrid_cpu_are_named() {
+    let text = "a 1 1.4: 5 cpu_atom/cycles/: \n\t 1 g (/a)\n\na 1 1.5: 5 cpu_core/cycles/: \n\t 1 f (/a)\n\n\
+                a 1 1.6: 5 cpu_core/instructions/: \n\t 1 h (/a)\n\n";
+    let both = read(text.as_bytes(), None);
+    assert_eq!(
+        both.head.event.as_deref(),
+        Some("cpu_atom/cycles/ + cpu_core/cycles/")
+    );
+    assert_eq!(folded(&both), "a;g [a] 1\na;f [a] 1\n");
+    let one = read(text.as_bytes(), Some("cpu_core/cycles/"));
+    assert_eq!(folded(&one), "a;f [a] 1\n");
 }
 
 #[test]

@@ -119,6 +119,7 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
     if let Some(event) = &assembled.event {
         profile.set_event(event);
     }
+    profile.next_event = assembled.next_event.clone();
     profile.periods = assembled.periods;
     count_cut(&assembled, &numbers, &mut profile);
     if assembled.periods_missing {
