@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from steelyard.analyze.operations.operations import Operations
 from steelyard.analyze.operations.stalls import Stalls
 from steelyard.analyze.operations.telemetry_correlation import Correlates
+from steelyard.analyze.own_cpu import OwnCpu, own_cpu
 from steelyard.analyze.pressure import disk_limits
 from steelyard.analyze.pressure.disk_limits import GroupLimit, LimitedDisk
 from steelyard.analyze.pressure.kernel_activity import Activity, observe_activity
@@ -61,19 +62,6 @@ class CpuUse:
     def own_ratio(self) -> float:
         """Share of time in which something of this machine ran: busy time without what was stolen."""
         return self.busy_ratio - self.modes.get("steal", 0.0)
-
-
-@dataclass(frozen=True)
-class CpuBlame:
-    """Whose doing it was that CPUs were not idle: CPUs' worth of time, None where that is not known.
-
-    ``own`` is the workload's: the program's where one was watched, else all that ran. ``neighbours`` is that
-    of other processes of this machine, ``hypervisor`` what was stolen for other guests.
-    """
-
-    own: float | None
-    neighbours: float | None
-    hypervisor: float | None
 
 
 @dataclass(frozen=True)
@@ -168,6 +156,8 @@ class Conditions:
     shapers: Sequence[Shaper] = ()
     target: TargetUse | None = None
     """What the program's threads did, where a program was watched."""
+    own_cpu: OwnCpu | None = None
+    """What servers and load used by their own clocks, where the run has it."""
     machine: Machine | None = None
     profile: ProfileUse | None = None
     counters: "CounterUse | None" = None
@@ -188,19 +178,6 @@ class Conditions:
     """CPUs that the machine used in these stretches, and outside of them."""
     stages: Stages | None = None
     """Where a server's requests spent their time, by its own clock."""
-
-    @property
-    def blame(self) -> CpuBlame:
-        """Split the CPUs' time that was not idle by whose doing it was."""
-        use, count = self.all_cpus.use, len(self.all_cpus.cpus)
-        program = self.target.cpus.value if self.target is not None else None
-        if use is None:
-            return CpuBlame(program, None, None)
-        stolen, ran = use.modes.get("steal", 0.0) * count, use.own_ratio * count
-        if self.target is None:
-            return CpuBlame(ran, None, stolen)
-        # Read over slightly other spans, the program may come out above the machine by that little.
-        return CpuBlame(program, None if program is None else max(0.0, ran - program), stolen)
 
     @property
     def shared_cpus(self) -> tuple[int, ...]:
@@ -245,13 +222,15 @@ def observe(
     waits = reader.read("schedstat")
     throttle = reader.read("throttle")
     disks = _disks(reader)
+    server = cpus_in(run.cpus.server) or frozenset(cpus)
+    load_set = cpus_in(run.cpus.load) or frozenset(cpus)
     return Conditions(
         begin_ns,
         end_ns,
         cpus=cpus,
         all_cpus=_cpu_set("all", frozenset(cpus), cpus, cpu_missing),
-        server_cpus=_cpu_set("server", cpus_in(run.cpus.server) or frozenset(cpus), cpus, cpu_missing),
-        load_cpus=_cpu_set("load", cpus_in(run.cpus.load) or frozenset(cpus), cpus, cpu_missing),
+        server_cpus=_cpu_set("server", server, cpus, cpu_missing),
+        load_cpus=_cpu_set("load", load_set, cpus, cpu_missing),
         runnable=reader.gauge(scheduler, "scheduler", "runnable", "1"),
         blocked=reader.gauge(scheduler, "scheduler", "blocked", "1"),
         context_switches_per_s=reader.rate(scheduler, "scheduler", "context_switches", "1/s"),
@@ -265,6 +244,7 @@ def observe(
         disks=disks,
         limited_disks=_limited(reader, limits, disks),
         missing=dict(reader.missing),
+        own_cpu=own_cpu(run.metrics, len(server), None if run.cpus.load is None else len(load_set)),
         activity=observe_activity(reader.read, machine=machine) if whole else Activity(),
         foreign_load=any(check.id == "foreign-load" for check in run.verdict.reasons)
         if run.verdict

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.analyze.conditions import Conditions, CpuSetUse, DiskUse, NetworkUse
 from steelyard.analyze.counters.smt import split_utilisation, used_capacity
+from steelyard.analyze.own_cpu import blame
 from steelyard.analyze.pressure import limits as limits_of
 from steelyard.analyze.pressure.disk_limits import LimitedDisk
 from steelyard.analyze.pressure.limits import Limit, Limits
@@ -194,6 +195,10 @@ def _cpu(conditions: Conditions, machine: Machine | None, uplift: float | None) 
     return _held("cpu", busy, limit.source or "", evidence)
 
 
+def _cpus(count: int) -> str:
+    return f"{count} CPU{'s' if count > 1 else ''}"
+
+
 def _own_cpu(conditions: Conditions, cpus: CpuSetUse) -> tuple[float, list[str]]:
     """Return the share of the CPUs' time that the workload itself used, and whose the rest was, in words.
 
@@ -202,18 +207,30 @@ def _own_cpu(conditions: Conditions, cpus: CpuSetUse) -> tuple[float, list[str]]
     use, count = cpus.use, max(1, len(cpus.cpus))
     if use is None:
         raise AssertionError("the requested CPUs were not recorded")
-    blame = conditions.blame
+    whose = blame(conditions)
     stolen = (
         [f"{_percent(use.modes['steal'])} stolen by the hypervisor"]
         if use.modes.get("steal", 0.0) >= 0.005
         else []
     )
-    if conditions.target is not None and blame.own is not None:
-        own = min(1.0, blame.own / count)
-        evidence = [f"the program used {_percent(own)} of {count} CPUs"]
-        if blame.neighbours is not None and blame.neighbours / count >= 0.005:
-            evidence.append(f"{_percent(blame.neighbours / count)} by other processes")
+    counted = conditions.own_cpu
+    if conditions.target is not None and whose.own is not None:
+        own = min(1.0, whose.own / count)
+        evidence = [f"the program used {_percent(own)} of {_cpus(count)}"]
+    elif counted is not None and counted.servers is not None:
+        own = min(1.0, counted.servers / count)
+        evidence = [f"the servers used {_percent(own)} of {_cpus(count)}"]
+        if counted.load is not None and conditions.shared_cpus:
+            evidence.append(f"the load {_percent(counted.load / count)}")
+    else:
+        own, evidence = None, []
+    if own is not None:
+        machine = max(1, len(conditions.all_cpus.cpus))
+        if whose.neighbours is not None and whose.neighbours / machine >= 0.005:
+            evidence.append(f"other processes {_percent(whose.neighbours / machine)} of {_cpus(machine)}")
         return own, evidence + stolen
+    if conditions.foreign_load:
+        stolen.append("other processes' work included")
     split = split_utilisation(use)
     shares = {"user": split.user_ratio, "system": split.system_ratio}
     parts = [f"{_percent(share)} {name}" for name, share in shares.items() if share >= 0.005]

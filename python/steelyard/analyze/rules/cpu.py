@@ -7,6 +7,7 @@ Not here: a server under a load generator (``load``).
 """
 
 from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.own_cpu import own_cpus, own_kernel_ratio
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, threshold_rule, without
 
 CPU_BOUND_RATIO = 0.90
@@ -29,9 +30,26 @@ def cpu_demand(conditions: Conditions) -> float | None:
 
 
 def busy_cpus(conditions: Conditions) -> float:
-    """Return how many CPUs' worth of time was busy, 0 where that is not known."""
+    """Return how many CPUs' worth of time was busy, 0 where that is not known: with the workload's own work
+    where it was counted.
+    """
+    own = own_cpus(conditions)
+    if own is not None:
+        return own
     use = conditions.all_cpus.use
     return 0.0 if use is None else use.busy_ratio * len(conditions.all_cpus.cpus)
+
+
+def kernel_share(conditions: Conditions) -> float | None:
+    """Return the kernel's share of the program's or the servers' CPU time.
+
+    Where nobody counted that, and others' load is not known to be in it, it is that of the CPUs.
+    """
+    own = own_kernel_ratio(conditions)
+    if own is not None or conditions.target is not None or conditions.foreign_load:
+        return own
+    use = conditions.server_cpus.use
+    return None if use is None else use.kernel_ratio
 
 
 @rule(
@@ -46,16 +64,20 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
     if conditions.has_load or use is None or not count:
         return None
-    demand = cpu_demand(conditions)
-    # What the hypervisor takes is no work of this machine.
-    ratio = use.own_ratio if demand is None else demand / count
+    demand, own = cpu_demand(conditions), own_cpus(conditions)
+    if demand is None and own is None and conditions.foreign_load:
+        # Others' work is in the figure too, and nobody counted the run's own.
+        return None
+    # What the hypervisor takes is no work of this machine, what neighbours do none of the program's.
+    ratio = use.own_ratio if own is None else own / count
+    ratio = ratio if demand is None else demand / count
     if ratio < CPU_BOUND_RATIO or use.busy_ratio < CPU_BOUND_RATIO:
         return None
     claim = f"The {count} CPUs are busy {percent(use.busy_ratio)} of the time: they limit this machine."
     if demand is not None:
         claim = (
-            f"The program demands {demand:.1f} of {count} CPUs, which are busy {percent(use.busy_ratio)}"
-            " of the time: the CPUs limit it."
+            f"The program could use {demand:.1f} CPUs; there are {count}, busy {percent(use.busy_ratio)}"
+            " of the time."
         )
     return Finding(
         claim,

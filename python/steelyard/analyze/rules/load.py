@@ -5,6 +5,8 @@ Not here: rules that need to know the program or its profile (``cpu`` and the ot
 
 from steelyard.analyze.bounds import BOUNDS
 from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.own_cpu import own_cpus, server_used_ratio
+from steelyard.analyze.rules.cpu import kernel_share
 from steelyard.analyze.rules.findings import (
     Evidence,
     Finding,
@@ -48,14 +50,15 @@ def _server_saturated(conditions: Conditions) -> Finding | None:
         return None
     if not conditions.has_load:
         return None
-    if conditions.foreign_load:
+    used = server_used_ratio(conditions)
+    if conditions.foreign_load or used is None or used < CPU_SATURATED_RATIO:
         # Others' work is in the figure too, and the verdict says so; what bounds the server is then unknown.
         return None
     return Finding(
-        f"The server's CPUs are busy {percent(use.busy_ratio)} of the time and limit the throughput.",
-        (Evidence("server CPU busy", use.busy_ratio, "ratio", CPU_SATURATED_RATIO),),
+        f"The servers use {percent(used)} of their CPUs, which limit the throughput.",
+        (Evidence("server CPU", used, "ratio", CPU_SATURATED_RATIO),),
         "Look at kernel and user time below, or give the server more CPUs: --server-cpus.",
-        use.busy_ratio,
+        used,
         gain="throughput grows nearly in proportion to added CPUs or saved instructions, until another"
         " resource is the limit",
         part="cpu",
@@ -93,14 +96,20 @@ def _server_unused(conditions: Conditions) -> Finding | None:
 )
 def _shared(conditions: Conditions) -> Finding | None:
     shared, use = conditions.shared_cpus, conditions.all_cpus.use
-    if not shared or use is None or use.busy_ratio < CPU_UNUSED_RATIO:
+    own = own_cpus(conditions)
+    count = len(conditions.all_cpus.cpus)
+    if not shared or use is None or (own is None and conditions.foreign_load):
+        return None
+    # What neighbours did on the shared CPUs, neither takes from the other.
+    used = use.busy_ratio if own is None or not count else min(1.0, own / count)
+    if used < CPU_UNUSED_RATIO:
         return None
     return Finding(
-        f"Server and load share {len(shared)} CPU{'s' if len(shared) > 1 else ''},"
-        f" which are busy {percent(use.busy_ratio)} of the time: they take CPU time from each other.",
-        (Evidence("CPU busy", use.busy_ratio, "ratio", CPU_UNUSED_RATIO),),
+        f"Server and load share {len(shared)} CPU{'s' if len(shared) > 1 else ''} and use {percent(used)} of"
+        " their time: they take CPU time from each other.",
+        (Evidence("CPU of server and load", used, "ratio", CPU_UNUSED_RATIO),),
         "Use a machine with enough CPUs for both, or separate them: --server-cpus, --load-cpus.",
-        use.busy_ratio,
+        used,
         gain="a result for the server alone; the size depends on the load generator's share",
     )
 
@@ -113,30 +122,26 @@ def _shared(conditions: Conditions) -> Finding | None:
     " that is much",
 )
 def _kernel(conditions: Conditions) -> Finding | None:
-    use = conditions.server_cpus.use
-    if use is None or use.busy_ratio < 0.1:
+    use, spent = conditions.server_cpus.use, cpu_ratio(conditions)
+    if use is None or use.busy_ratio < 0.1 or not spent:
         return None
-    kernel = use.kernel_ratio
+    kernel = kernel_share(conditions)
     if kernel is None or kernel < KERNEL_HEAVY_RATIO:
         return None
-    softirq = use.modes.get("softirq", 0.0) / use.busy_ratio
-    whose = "the server's" if conditions.has_load else "the"
+    is_served = conditions.has_load or conditions.own_cpu is not None
+    whose = "the program's" if conditions.target is not None else "the servers'" if is_served else "the"
     lesson = "packets and system calls cost as much as the work itself"
     if conditions.cache is not None:
         lesson = "packets and system calls cost more than the cache"
     return Finding(
-        f"{percent(kernel)} of the busy time on {whose} CPUs is kernel time"
-        f" ({percent(softirq)} soft interrupts): {lesson}.",
-        (
-            Evidence("kernel share of busy time", kernel, "ratio", KERNEL_HEAVY_RATIO),
-            Evidence("soft interrupts' share of busy time", softirq, "ratio"),
-        ),
+        f"{percent(kernel)} of {whose} CPU time is in the kernel: {lesson}.",
+        (Evidence("kernel share of CPU time", kernel, "ratio", KERNEL_HEAVY_RATIO),),
         "Send more requests per system call: more in flight per connection (--set depth=...)."
         if conditions.has_load
         else "Find the system calls: the kernel part of the profile, or `strace -c -f`.",
-        kernel * use.busy_ratio * 0.9,
-        gain=f"at most {without(kernel, 1)}, without any kernel time (Amdahl)",
-        explained_ratio=kernel * (cpu_ratio(conditions) or 0.0),
+        kernel * spent * 0.9,
+        gain=f"at most {without(kernel * spent, 1)}, without any kernel time (Amdahl)",
+        explained_ratio=kernel * spent,
     )
 
 

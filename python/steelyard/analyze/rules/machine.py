@@ -5,7 +5,7 @@ Not here: checks of a machine as such (``steelyard machine check``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
+from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand, kernel_share
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule
 from steelyard.machine.processor import SLOW_GOVERNORS
 
@@ -140,15 +140,14 @@ def _quota(conditions: Conditions) -> Finding | None:
     threshold="convention: 30 % of busy time in the kernel, with page table isolation on",
 )
 def _isolation(conditions: Conditions) -> Finding | None:
-    machine, use = conditions.machine, conditions.all_cpus.use
-    kernel = use.kernel_ratio if use else None
+    machine, kernel = conditions.machine, kernel_share(conditions)
     state = machine.cpu.mitigations.get("meltdown", "") if machine else ""
     if kernel is None or "PTI" not in state or kernel < PTI_KERNEL_RATIO or _busy_ratio(conditions) < 0.2:
         return None
     return Finding(
-        f"{percent(kernel)} of the busy time is kernel time, and every system call switches page"
+        f"{percent(kernel)} of the CPU time is in the kernel, and every system call switches page"
         f" tables (meltdown: {state}).",
-        (Evidence("kernel share of busy time", kernel, "ratio", PTI_KERNEL_RATIO),),
+        (Evidence("kernel share of CPU time", kernel, "ratio", PTI_KERNEL_RATIO),),
         "Count system calls (`perf stat -e raw_syscalls:sys_enter`), and make fewer, larger ones.",
         0.35,
         gain="0.1 to 0.4 µs per avoided system call",

@@ -147,15 +147,19 @@ def _small_pages(conditions: Conditions) -> Finding | None:
         conditions.activity.anonymous_bytes.value,
         conditions.activity.anonymous_huge_bytes.value,
     )
-    machine, use = conditions.machine, conditions.all_cpus.use
-    if anonymous is None or huge is None or use is None or use.busy_ratio < 0.5 or machine is None:
+    machine, count = conditions.machine, len(conditions.all_cpus.cpus)
+    if anonymous is None or huge is None or machine is None or busy_cpus(conditions) < 0.5 * count:
+        return None
+    target = conditions.target
+    if target is not None and (target.rss_high_bytes.value or 0.0) < LARGE_BYTES:
+        # The memory is that of others: the program has not so much.
         return None
     if anonymous < LARGE_BYTES or huge >= 0.1 * anonymous or machine.memory.huge_pages:
         return None
     setting = machine.memory.transparent_huge_pages or "unknown"
     return Finding(
-        f"{anonymous / 2**30:.1f} GiB of memory use small pages ({percent(huge / anonymous)} on huge ones;"
-        f" transparent huge pages: {setting}).",
+        f"{anonymous / 2**30:.1f} GiB of the machine's memory use small pages"
+        f" ({percent(huge / anonymous)} on huge ones; transparent huge pages: {setting}).",
         (Evidence("anonymous memory on huge pages", huge / anonymous, "ratio", 0.1),),
         "Measure dTLB misses, or compare with transparent huge pages set to always.",
         0.35,

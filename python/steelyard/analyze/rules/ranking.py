@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.own_cpu import own_cpus, server_used_ratio
 
 if TYPE_CHECKING:
     from steelyard.analyze.rules.findings import Finding, Rule
@@ -38,7 +39,12 @@ def cpu_ratio(conditions: Conditions) -> float | None:
     if conditions.target is not None:
         cpus = conditions.target.cpus.value
         return None if cpus is None else min(1.0, cpus)
-    use = conditions.server_cpus.use if conditions.has_load else conditions.all_cpus.use
+    if conditions.has_load:
+        return server_used_ratio(conditions)
+    own, count = own_cpus(conditions), len(conditions.all_cpus.cpus)
+    if own is not None and count:
+        return min(1.0, own / count)
+    use = conditions.all_cpus.use
     return None if use is None else min(1.0, use.own_ratio)
 
 

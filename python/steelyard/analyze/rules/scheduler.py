@@ -4,6 +4,7 @@ Not here: waits for disk and network (``disk``, ``network``).
 """
 
 from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.own_cpu import blame
 from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
 from steelyard.analyze.rules.disk import limited_disk
 from steelyard.analyze.rules.findings import Evidence, Finding, beside_cpu, percent, rule, without
@@ -74,7 +75,7 @@ def _taken(conditions: Conditions) -> Finding | None:
     if target is None or not demand or not count or demand > count:
         return None
     lost = (target.cpu_wait.value or 0.0) / demand
-    others = conditions.blame.neighbours or 0.0
+    others = blame(conditions).neighbours or 0.0
     if lost < TAKEN_RATIO or demand < 0.2 or others < 0.2:
         return None
     return Finding(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.analyze import Conditions, explain
-from steelyard.analyze.conditions import CpuBlame
+from steelyard.analyze.own_cpu import CpuBlame, blame
 from steelyard.analyze.pressure.intensities import intensities
 from steelyard.analyze.pressure.threads import RUSAGE
 from steelyard.analyze.profiles.figures import ProfileUse
@@ -117,15 +117,15 @@ def test_cpu_time_is_split_by_whose_doing_it_was() -> None:
         all_cpus=cpus("all", (0, 1), user=0.3, system=0.06, steal=0.52),
         server_cpus=cpus("server", (0, 1), user=0.3, system=0.06, steal=0.52),
     )
-    blame = asleep.blame
-    assert blame.own == pytest.approx(0.002)
-    assert blame.neighbours == pytest.approx(0.718)
-    assert blame.hypervisor == pytest.approx(1.04)
+    whose = blame(asleep)
+    assert whose.own == pytest.approx(0.002)
+    assert whose.neighbours == pytest.approx(0.718)
+    assert whose.hypervisor == pytest.approx(1.04)
     pressed = intensities(asleep, None).cpu
     assert pressed.ratio == pytest.approx(0.001)
     assert not pressed.pressure
     assert "52 % stolen by the hypervisor" in pressed.evidence
-    assert "36 % by other processes" in pressed.evidence
+    assert "other processes 36 % of 2 CPUs" in pressed.evidence
     findings = explain(asleep)
     assert "cpu" not in {point.part for point in pressure_points(asleep, findings)}
     steal = next(finding for finding in findings if finding.id == "steal")
@@ -144,7 +144,7 @@ def test_what_neighbours_take_disturbs_and_is_no_pressure_point() -> None:
 
 def test_without_a_program_what_ran_is_its_own_and_stolen_time_is_not() -> None:
     alone = replace(ALONE, target=None, all_cpus=cpus("all", (0, 1), user=0.4, steal=0.5), has_load=False)
-    assert alone.blame == CpuBlame(pytest.approx(0.8), None, pytest.approx(1.0))
+    assert blame(alone) == CpuBlame(pytest.approx(0.8), None, pytest.approx(1.0))
     assert not [one for one in pressure_points(alone, explain(alone)) if one.part == "cpu"]
 
 

@@ -208,7 +208,10 @@ TROUBLED: dict[str, Conditions] = {
     "major-faults": target(major_faults_per_s=q(400.0)),
     "minor-faults": target(minor_faults_per_s=q(400_000.0)),
     "huge-pages-refused": event(thp_fault_alloc=10.0, thp_fault_fallback=90.0),
-    "small-pages": activity(anonymous_bytes=q(4 * GIB)),
+    "small-pages": replace(
+        target(rss_high_bytes=q(4 * GIB), cpus=q(1.2)),
+        activity=replace(CALM.activity, anonymous_bytes=q(4 * GIB)),
+    ),
     "page-tables": activity(page_tables_bytes=q(0.5 * GIB)),
     "killed-for-memory": event(oom_kill=0.1),
     "refaults": event(workingset_refault_file=30_000.0, workingset_activate_file=20_000.0),
@@ -245,7 +248,8 @@ TROUBLED: dict[str, Conditions] = {
     "operations-stall-busy": replace(stalling(), stall_cpus=(1.2, 1.25)),
     "operations-stall-periodic": replace(CALM, stalls=replace(STALLS, period_ns=2 * 10**9)),
     "page-table-isolation": replace(
-        busy(CALM, user=0.4, system=0.22), machine=machine(cpu_mitigations={"meltdown": "Mitigation: PTI"})
+        busy(target(kernel_ratio=q(0.35)), user=0.4, system=0.22),
+        machine=machine(cpu_mitigations={"meltdown": "Mitigation: PTI"}),
     ),
 }
 
