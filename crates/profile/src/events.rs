@@ -169,7 +169,11 @@ impl EventFilter {
         }
         let recorded: Vec<&str> = self.recorded.iter().map(String::as_str).collect();
         let known = if recorded.is_empty() { names } else { recorded };
-        (!known.is_empty()).then(|| format!("no event {chosen}, but {}", listed(&known)))
+        Some(match known.as_slice() {
+            [] => return None,
+            [""] => format!("no event {chosen}: the samples do not tell their event"),
+            known => format!("no event {chosen}, but {}", listed(known)),
+        })
     }
 }
 

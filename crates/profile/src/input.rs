@@ -61,7 +61,8 @@ fn read_once(path: &Path, format: Format, event: Option<&str>) -> Result<Profile
         Format::Auto => detect(&start).ok_or_else(|| ProfileError::Malformed {
             path: path.to_owned(),
             expected: "profile",
-            reason: "it is neither perf.data nor the text of perf script nor pprof".to_owned(),
+            reason: "it is neither perf.data nor pprof, nor text of perf script with the fields ip and sym"
+                .to_owned(),
         })?,
         chosen => chosen,
     };

@@ -19,6 +19,8 @@ pub fn parse(line: &str) -> Option<FrameLine<'_>> {
     let line = line.trim();
     let (address, line) = split_address(line);
     let (line, module) = split_module(line);
+    // `-F dsoff` appends the offset in the file.
+    let module = strip_offset(module);
     let symbol = strip_offset(line.trim());
     if symbol.is_empty() && module.is_empty() && address.is_none() {
         return None;
@@ -130,6 +132,12 @@ mod tests {
             Some(0x7f01),
             "Ljava/lang/String;::hashCode",
             "/tmp/perf-12.map",
+        );
+        check(
+            "\t 1162 inner+0x19 (/tmp/p/spin+0x1162)",
+            Some(0x1162),
+            "inner",
+            "/tmp/p/spin",
         );
         check("  operator()(int) const", None, "operator()(int) const", "");
         check(" f+0x3", None, "f", "");

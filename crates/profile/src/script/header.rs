@@ -91,11 +91,21 @@ pub fn parse(line: &[u8]) -> Option<SampleLine<'_>> {
     };
     let period = event.and_then(|event| {
         let before = (after..event).rev().find(|&at| is_number(word(at)))?;
-        std::str::from_utf8(word(before)).ok()?.parse().ok()
+        number(word(before))
     });
     let rest_at = match event.or(after.checked_sub(1)) {
         Some(at) => words[at].end,
         None => line.len(),
+    };
+    let rest = line[rest_at..].trim_ascii();
+    // Without an event, a number behind the time or the process is the period.
+    let bare_period = number(rest).filter(|_| event.is_none());
+    let pid_is_period = pid.is_some_and(|pid| {
+        (cpu, time) == (None, None) && event.is_some() && is_period_column(line, words, pid)
+    });
+    let (pid, period) = match pid {
+        Some(at) if pid_is_period && period.is_none() => (None, number(word(at))),
+        pid => (pid, period.or(bare_period)),
     };
     Some(SampleLine {
         command,
@@ -103,8 +113,24 @@ pub fn parse(line: &[u8]) -> Option<SampleLine<'_>> {
         has_time: time.is_some(),
         event: event.map(|at| &word(at)[..word(at).len() - 1]),
         period,
-        rest: line[rest_at..].trim_ascii(),
+        rest: if bare_period.is_some() { b"" } else { rest },
     })
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = is_number(text).then_some(text)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Whether a number stands in a column as wide as `perf` makes that of the period, which that of a process is not.
+fn is_period_column(line: &[u8], words: &[Word], at: usize) -> bool {
+    const PERIOD_WIDTH: usize = 10;
+    let begin = match at.checked_sub(1) {
+        Some(before) => words[before].end + 1,
+        None => 0,
+    };
+    words[at].end.saturating_sub(begin) >= PERIOD_WIDTH
+        && number(&line[words[at].start..words[at].end]).is_some()
 }
 
 /// The process id: the last number before the CPU or the time; without those, the first number that is not
@@ -221,6 +247,16 @@ mod tests {
             "prev_comm=a prev_pid=1 ==> next_comm=b",
         );
         check("x 5", "x", None, None, "");
+        check("srv 4711 100.000001: ", "srv", None, None, "");
+        check("srv 4711 100.000001:   1000 ", "srv", None, Some(1000), "");
+        check(
+            "spin    2004008   cpu-clock: ",
+            "spin",
+            clock,
+            Some(2_004_008),
+            "",
+        );
+        check("  814.294837:   cpu-clock: ", "", clock, None, "");
         check("x 1.5: cycles: ", "x", Some("cycles"), None, "");
         check("x y cycles: ", "x y", Some("cycles"), None, "");
     }

@@ -9,6 +9,7 @@
 //! Fast, because a call chain's lines repeat: the number of a frame is looked up by its whole line, address
 //! included, so that most lines are never parsed.
 
+mod fields;
 mod frame;
 mod header;
 
@@ -90,6 +91,21 @@ pub struct ScriptReader {
     overlong: bool,
     unread_lines: u64,
     lost: Option<u64>,
+    /// A line that is nothing by itself: the command, where it is all that `-F` keeps of a sample's first line.
+    pending: Option<Vec<u8>>,
+    /// The sample's frames begin with a tab, so that other lines are none.
+    tabbed: bool,
+    /// Samples of which a command, a frame, or the name of a function was seen.
+    seen: Seen,
+}
+
+/// Fields that the text has somewhere.
+#[derive(Debug, Default)]
+struct Seen {
+    samples: bool,
+    commands: bool,
+    frames: bool,
+    symbols: bool,
 }
 
 impl ScriptReader {
@@ -109,6 +125,9 @@ impl ScriptReader {
             overlong: false,
             unread_lines: 0,
             lost: None,
+            pending: None,
+            tabbed: false,
+            seen: Seen::default(),
         }
     }
 
@@ -155,7 +174,9 @@ impl ScriptReader {
             self.end_partial();
         }
         self.end_sample();
+        self.drop_pending();
         self.profile.head.lost = self.lost;
+        self.note_missing_fields();
         if let Some(event) = self.filter.chosen() {
             self.profile.set_event(&event);
         }
@@ -191,14 +212,73 @@ impl ScriptReader {
         }
         let indented = line[0].is_ascii_whitespace();
         let in_sample = !self.stack.is_empty() || self.skipping;
-        if (indented && self.in_chain) || (!indented && in_sample && self.is_bare_frame(line)) {
+        if in_sample && self.is_beside_frames(line, indented) {
+            return;
+        }
+        if (indented && self.in_chain && !begins_sample(line))
+            || (!indented && in_sample && self.is_bare_frame(line))
+        {
             return self.frame(line);
         }
         self.end_sample();
+        if fields::is_chain_line(line) {
+            return self.frame_without_header(line);
+        }
+        self.drop_pending();
         if line[0] == b'#' {
             return self.comment(line);
         }
         self.sample_line(line);
+    }
+
+    /// Whether a line that begins with no tab is another field of the sample whose frames do.
+    fn is_beside_frames(&self, line: &[u8], indented: bool) -> bool {
+        (indented && self.tabbed && !begins_sample(line))
+            || fields::is_source_line(line)
+            || (indented && fields::is_other(line))
+    }
+
+    /// The first frame of a sample whose first line has the command at most.
+    fn frame_without_header(&mut self, line: &[u8]) {
+        if !self.filter.takes(b"") {
+            self.pending = None;
+            self.skipping = true;
+            return;
+        }
+        let command = self.pending.take().unwrap_or_default();
+        self.begin(&String::from_utf8_lossy(&command));
+        self.in_chain = true;
+        self.frame(line);
+    }
+
+    /// Opens a sample of a command.
+    fn begin(&mut self, command: &str) {
+        self.seen.samples = true;
+        self.seen.commands |= !command.is_empty();
+        let command = if command.is_empty() { UNKNOWN } else { command };
+        let command = crate::names::clean(command.into());
+        self.stack.push(self.profile.frames.intern(&command, ""));
+    }
+
+    fn drop_pending(&mut self) {
+        self.unread_lines += u64::from(self.pending.take().is_some());
+    }
+
+    /// Names the fields without which the profile has less than it could.
+    fn note_missing_fields(&mut self) {
+        if !self.seen.samples {
+            return;
+        }
+        let missing = if !self.seen.frames {
+            "no stacks, because the text lacks the fields ip and sym (perf script -F +ip,+sym)"
+        } else if !self.seen.symbols {
+            "no names of functions, because the text lacks the field sym (perf script -F +sym)"
+        } else if !self.seen.commands {
+            "no names of commands, because the text lacks the field comm (perf script -F +comm)"
+        } else {
+            return;
+        };
+        self.profile.reduced(missing);
     }
 
     /// `# event : name = cycles, , id = ...`: `perf script --header` tells the events in the order of recording.
@@ -226,8 +306,7 @@ impl ScriptReader {
 
     fn sample_line(&mut self, line: &[u8]) {
         let Some(sample) = header::parse(line) else {
-            self.unread_lines += 1;
-            return;
+            return self.line_without_fields(line);
         };
         if sample.rest.starts_with(b"PERF_RECORD_")
             || memchr::memmem::find(line, b" PERF_RECORD_").is_some()
@@ -241,20 +320,32 @@ impl ScriptReader {
             self.skipping = true;
             return;
         }
-        let command = match (sample.command, sample.pid) {
-            ([], Some(pid)) => format!(":{}", String::from_utf8_lossy(pid)).into(),
-            ([], None) => UNKNOWN.into(),
-            (command, _) => String::from_utf8_lossy(command),
-        };
-        let command = crate::names::clean(command);
-        let number = self.profile.frames.intern(&command, "");
-        self.stack.push(number);
+        match (sample.command, sample.pid) {
+            ([], Some(pid)) => {
+                self.begin(&format!(":{}", String::from_utf8_lossy(pid)));
+                self.seen.commands = true;
+            }
+            (command, _) => self.begin(&String::from_utf8_lossy(command)),
+        }
         self.period = sample.period;
         // What follows the event is a frame when it has the shape of one; otherwise a tracepoint's fields.
-        if let Some(frame) = inline_frame(sample.rest) {
+        if let Some(frame) = fields::inline_frame(sample.rest, is_tracepoint(event)) {
             let number = self.intern(&frame);
             self.stack.push(number);
             self.inline_frame = true;
+        }
+    }
+
+    /// A sample's first line that tells neither event nor process nor time.
+    fn line_without_fields(&mut self, line: &[u8]) {
+        match fields::command_and_frame(line) {
+            Some((command, frame)) if self.filter.takes(b"") => {
+                self.begin(command);
+                let number = self.intern(&frame);
+                self.stack.push(number);
+                self.end_sample();
+            }
+            _ => self.pending = Some(line.trim_ascii().to_owned()),
         }
     }
 
@@ -273,16 +364,20 @@ impl ScriptReader {
         if self.skipping {
             return;
         }
-        if self.inline_frame {
-            self.stack.truncate(1);
-            self.inline_frame = false;
-        }
         let hash = xxh3_64(line);
         let number = match self.cache.get(hash, line) {
             Some(number) => number,
             None => self.new_line(hash, line),
         };
-        if number != NO_FRAME && self.stack.len() <= DEEPEST {
+        if number == NO_FRAME {
+            return;
+        }
+        self.tabbed = line[0] == b'\t';
+        if self.inline_frame {
+            self.stack.truncate(1);
+            self.inline_frame = false;
+        }
+        if self.stack.len() <= DEEPEST {
             self.stack.push(number);
         }
     }
@@ -291,6 +386,7 @@ impl ScriptReader {
     fn new_line(&mut self, hash: u64, line: &[u8]) -> u32 {
         let text = String::from_utf8_lossy(line);
         let number = match frame::parse(&text) {
+            _ if fields::is_other(line) => NO_FRAME,
             // `-F +srcline` puts the place in the source on a line of its own, with two spaces before it.
             Some(frame) if frame.address.is_none() && is_place(line) => NO_FRAME,
             Some(frame) => self.intern(&frame),
@@ -304,6 +400,8 @@ impl ScriptReader {
         let in_kernel = frame.address.is_some_and(|address| address >= KERNEL_HALF)
             || is_kernel(frame.module, false);
         let module = module_name(frame.module, in_kernel);
+        self.seen.frames = true;
+        self.seen.symbols |= !frame.symbol.is_empty();
         self.profile
             .frames
             .intern(&function_name(frame.symbol), &module)
@@ -316,6 +414,7 @@ impl ScriptReader {
             self.stack.clear();
         }
         self.skipping = false;
+        self.tabbed = false;
         self.inline_frame = false;
         self.in_chain = false;
         self.period = None;
@@ -330,32 +429,44 @@ fn begins_sample(line: &[u8]) -> bool {
 
 /// `  file.c:12`, which begins with two spaces and no tab, or without indentation.
 fn is_place(line: &[u8]) -> bool {
+    if line[0].is_ascii_whitespace() {
+        return fields::is_indented_place(line);
+    }
     let text = line.trim_ascii();
     let Some(colon) = memchr::memrchr(b':', text) else {
         return false;
     };
     let digits = &text[colon + 1..];
-    (line.starts_with(b"  ") || !line[0].is_ascii_whitespace())
-        && !digits.is_empty()
+    !digits.is_empty()
         && digits.iter().all(u8::is_ascii_digit)
         && memchr::memchr(b'.', &text[..colon]).is_some()
 }
 
-/// The frame in a one-line sample: an address, a symbol and a module in parentheses.
-fn inline_frame(rest: &[u8]) -> Option<frame::FrameLine<'_>> {
-    let text = std::str::from_utf8(rest).ok()?;
-    let frame = frame::parse(text)?;
-    let complete = frame.address.is_some() && (!frame.module.is_empty() || !text.contains(' '));
-    complete.then_some(frame)
+/// `sched:sched_switch`, and not `cycles:ppp`.
+fn is_tracepoint(event: &[u8]) -> bool {
+    let colon = memchr::memchr(b':', event);
+    colon.is_some_and(|at| event.len() > at + 4)
 }
 
 /// Whether `text` begins like `perf script`'s output: one of its first lines is a sample's first line with a
-/// number before its event.
+/// process or a time, or a frame with its address.
 pub fn looks_like_script(text: &[u8]) -> bool {
     let mut lines = text.split(|&byte| byte == b'\n').take(64);
-    lines.any(|line| {
-        header::parse(line).is_some_and(|sample| sample.event.is_some() && sample.pid.is_some())
-    })
+    lines.any(|line| fields::is_chain_line(line) || is_sample_line(line))
+}
+
+fn is_sample_line(line: &[u8]) -> bool {
+    let Some(sample) = header::parse(line) else {
+        let alone = fields::command_and_frame(line);
+        return alone.is_some_and(|(_, frame)| frame.address > Some(u64::from(u32::MAX)));
+    };
+    // Frames of folded stacks may hold numbers and colons.
+    let whole = sample.rest.is_empty() || fields::inline_frame(sample.rest, false).is_some();
+    memchr::memchr(b';', sample.command).is_none()
+        && match sample.event {
+            Some(_) => sample.pid.is_some() || sample.has_time,
+            None => sample.has_time && whole,
+        }
 }
 
 #[cfg(test)]

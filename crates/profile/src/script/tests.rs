@@ -191,6 +191,124 @@ fn lines_beyond_all_measure_are_left_out() {
     assert_eq!(profile.head.reasons.len(), 1);
 }
 
+/// Texts of one and the same two samples, with other fields each (`perf script -F`).
+#[test]
+fn whichever_fields_are_written_the_stacks_are_the_same() {
+    let chain = "\t            1162 inner (/opt/spin)\n\t            1200 main (/opt/spin)\n\n";
+    let with_places = "\t            1162 inner (/opt/spin)\n  spin.c:6\n\t            1200 main (/opt/spin)\n  spin[1200]\n\n";
+    let with_source = "\t            1162 inner (/opt/spin)\n  spin.c:6\n|6        x += i * 0.5;\n\t            1200 main (/opt/spin)\n  ??:0\n|9        hot(100000);\n\n";
+    let with_offsets = "\t            1162 inner+0x19 (/opt/spin+0x1162)\n\t            1200 main+0x5a (/opt/spin+0x1200)\n\n";
+    let with_branches = "\t            1162 inner (/opt/spin)\n\t            1200 main (/opt/spin)\n 0x401136/0x401150/P/-/-/1  0x401160/0x401136/M/-/-/0 \n\n";
+    let with_disassembly = "\t            1162 inner (/opt/spin)\n\t            1200 main (/opt/spin)\n\tmain:\n\t0000000000401136\tinsn: eb 0d              # PRED 1 cycles [1]\n\t0000000000401145\tinsn: 83 7d fc 00\n\n";
+    let with_registers = "\t            1162 inner (/opt/spin)\n\t            1200 main (/opt/spin)\n ABI:2    AX:0x78d1    BX:0x312cd \n\n";
+    let texts = [
+        ("spin 77   814.294837:    2004008   cpu-clock: \n", chain),
+        ("spin 77   814.294837: \n", chain),
+        ("spin 77   814.294837:    2004008 \n", chain),
+        ("spin \n", chain),
+        ("spin    2004008   cpu-clock: \n", chain),
+        ("spin   814.294837:   cpu-clock: \n", chain),
+        ("spin 77 K       814.294837: cpu-clock: \n", chain),
+        (
+            "spin 77   814.294837: cpu-clock:   call                  \n",
+            chain,
+        ),
+        (
+            "spin 77 [000]   814.294837: cpu-clock:      7ffe01234567\n",
+            chain,
+        ),
+        ("spin 77   814.294837: cpu-clock: \n", with_places),
+        (
+            "spin 77   814.294837: cpu-clock:                0\n",
+            with_places,
+        ),
+        ("spin 77   814.294837: cpu-clock: \n", with_source),
+        ("spin \n", with_source),
+        ("spin 77   814.294837: cpu-clock: \n", with_offsets),
+        ("spin 77   814.294837: cpu-clock: \n", with_branches),
+        ("spin 77   814.294837: cpu-clock: \n", with_disassembly),
+        ("spin 77   814.294837: cpu-clock: \n", with_registers),
+    ];
+    for (head, chain) in texts {
+        let text = format!("{head}{chain}").repeat(2);
+        let profile = read(text.as_bytes(), None);
+        assert_eq!(
+            folded(&profile),
+            "spin;main [spin];inner [spin] 2\n",
+            "{text}"
+        );
+        assert_eq!(profile.head.reasons, [""; 0], "{text}");
+        assert!(looks_like_script(text.as_bytes()), "{text}");
+    }
+}
+
+#[test]
+fn what_lacks_a_field_is_read_without_it_and_names_it() {
+    let chain = "\t            1162 inner\n\t            1200 main\n\n";
+    for (head, command) in [
+        ("\n", "[unknown]"),
+        ("cpu-clock: \n", "[unknown]"),
+        ("77   814.294837: cpu-clock: \n", ":77"),
+    ] {
+        let text = format!("{head}{chain}").repeat(2);
+        let profile = read(text.as_bytes(), None);
+        assert_eq!(
+            folded(&profile),
+            format!("{command};main;inner 2\n"),
+            "{text}"
+        );
+        let named = profile
+            .head
+            .reasons
+            .iter()
+            .any(|reason| reason.contains("field comm"));
+        assert_eq!(named, command == "[unknown]");
+        assert!(looks_like_script(text.as_bytes()), "{text}");
+    }
+    let addresses = read(b"spin 77 1.5: cpu-clock: \n\t 1162\n\t 1200\n\n", None);
+    assert_eq!(folded(&addresses), "spin;[unknown];[unknown] 1\n");
+    assert!(addresses.head.reasons[0].contains("field sym"));
+    let bare = read(
+        b"    spin 77 1.5: cpu-clock: \n    spin 77 1.6: cpu-clock: \n",
+        None,
+    );
+    assert_eq!(folded(&bare), "spin 2\n");
+    assert!(bare.head.reasons[0].contains("fields ip and sym"));
+    let unnamed = read(b"spin 77   814.294837: \n\t 1162 inner\n\n", Some("cycles"));
+    assert_eq!(
+        unnamed.head.reasons,
+        ["no event cycles: the samples do not tell their event"]
+    );
+}
+
+#[test]
+fn one_line_samples_are_read_whatever_stands_before_the_frame() {
+    for line in [
+        "            spin  ffffffff81775dda elf_load ([kernel.kallsyms])",
+        "            spin 21981  1258.699527: cpu-clock:                0     ffffffff81775dda elf_load ([kernel.kallsyms])",
+        "            spin 21981  1258.699527: cpu-clock:   0   0   ffffffff81775dda elf_load ([kernel.kallsyms])      0",
+        "            spin 21981  1258.699527:    1000   ffffffff81775dda elf_load ([kernel.kallsyms])",
+    ] {
+        let profile = read(format!("{line}\n{line}\n").as_bytes(), None);
+        assert_eq!(folded(&profile), "spin;elf_load [kernel] 2\n", "{line}");
+        assert!(looks_like_script(line.as_bytes()), "{line}");
+    }
+}
+
+#[test]
+fn folded_stacks_are_no_script() {
+    for line in [
+        "srv;main;hot 3",
+        "srv;main (a.py:3);f (b c.py:5) 12",
+        "srv;a 12 b: c 4",
+        "java;Ljava/lang/String;::hashCode 100",
+        "srv;main;hot 10 12",
+        "main 1.5: x 4",
+    ] {
+        assert!(!looks_like_script(line.as_bytes()), "{line}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
