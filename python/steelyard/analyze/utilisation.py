@@ -62,18 +62,41 @@ def reached_ratio(metrics: Mapping[str, Metric]) -> float | None:
     return sum(values) if len(values) == len(parts) else None
 
 
+def at_capacity(metrics: Mapping[str, Metric]) -> tuple[float, float, float] | None:
+    """Return the CPU share at the capacity that a search found, that rate, and the rate it was measured at.
+
+    CPU time grows with the rate, so that the share is in proportion. None where the measure phase did not run
+    below a capacity that was found.
+    """
+    found, measured = metrics.get("requests_per_s_at_slo"), metrics.get("requests_per_s")
+    used = reached_ratio(metrics)
+    if found is None or measured is None or used is None or not found.value or not measured.value:
+        return None
+    if found.value <= measured.value:
+        return None
+    return min(1.0, used * found.value / measured.value), found.value, measured.value
+
+
 def cpu_reached(benchmark: str, metrics: Mapping[str, Metric]) -> Check | None:
     """Return whether the servers used as much of their CPUs as expected; None where nothing is expected."""
     bound = expected(benchmark)
     if bound is None:
         return None
-    used_ratio = reached_ratio(metrics)
+    used_ratio, scaled = reached_ratio(metrics), at_capacity(metrics)
+    if scaled is not None:
+        used_ratio = scaled[0]
     is_enough = used_ratio is not None and used_ratio >= bound.at_least_ratio
     usual = f"{bound.text} are usual ({bound.source})"
     if used_ratio is None:
         claim = f"the CPU time of the servers was not measured; {usual}"
     else:
-        claim = f"the servers used {100 * used_ratio:.1f} % of their CPUs; {usual}"
+        where = ""
+        if scaled is not None:
+            where = (
+                f" at the capacity of {scaled[1]:,.1f} requests/s, in proportion to what they used at"
+                f" {scaled[2]:,.1f}"
+            )
+        claim = f"the servers used {100 * used_ratio:.1f} % of their CPUs{where}; {usual}"
         if not is_enough:
             claim += ": something else is the limit, or took the rest"
     return Check(

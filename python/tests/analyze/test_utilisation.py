@@ -83,3 +83,16 @@ def test_a_rate_that_was_asked_for_need_not_fill_the_cpus():
     assert levels(5.0) == []
     # A cluster elsewhere: its CPUs are not those of this machine.
     assert levels(0.0, saturates=False) == []
+
+
+def test_cpu_use_below_a_capacity_is_taken_to_it_in_proportion():
+    def served(used, capacity, measured):
+        rates = {"requests_per_s_at_slo": capacity, "requests_per_s": measured}
+        return metrics(used) | {name: Metric(value=value, unit="1/s") for name, value in rates.items()}
+
+    check = cpu_reached("feed", served(0.40, 50.0, 34.0))
+    assert (check.level, check.value) == (Level.VALID, pytest.approx(0.40 * 50 / 34))
+    assert "at the capacity of 50.0 requests/s, in proportion to what they used at 34.0" in check.claim
+    # The servers cannot use more than their CPUs, nor less than they were seen to use.
+    assert cpu_reached("feed", served(0.8, 50.0, 34.0)).value == 1.0
+    assert cpu_reached("feed", served(0.40, 30.0, 34.0)).value == 0.40

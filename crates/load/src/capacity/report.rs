@@ -249,19 +249,28 @@ fn tried_check(answer: &Answer) -> Check {
 
 fn width(answer: &Answer) -> Option<Check> {
     let (low, high) = (answer.low_per_s?, answer.high_per_s?);
-    let ratio = (high - low) / answer.estimate_per_s?;
+    Some(width_check((high - low) / answer.estimate_per_s?))
+}
+
+fn width_check(ratio: f64) -> Check {
     let claim = format!(
         "The interval is {:.1} % of the capacity wide; longer probes make it narrower.",
         ratio * 100.0
     );
-    Some(check(
+    // The estimate may be wrong by half of the width: by more than a figure may be, it is no result.
+    let is_lost = ratio > 2.0 * BOUNDS.headline_ratio.invalid;
+    check(
         "width",
-        Level::Suspect,
+        if is_lost {
+            Level::Invalid
+        } else {
+            Level::Suspect
+        },
         ratio > BOUNDS.capacity_width_ratio,
         claim,
         Some(ratio),
         Some(BOUNDS.capacity_width_ratio),
-    ))
+    )
 }
 
 /// Whether a probe far below one that met the objective did not.
@@ -292,4 +301,16 @@ fn monotone(trail: &Trail, answer: &Answer) -> Check {
         Some(count as f64),
         Some(0.0),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_says_little_is_suspect_and_one_that_says_nothing_invalid() {
+        let levels = [0.1, 0.2, 0.21, 0.4, 0.41, 0.63].map(|ratio| width_check(ratio).level);
+        let (valid, suspect, invalid) = (Level::Valid, Level::Suspect, Level::Invalid);
+        assert_eq!(levels, [valid, valid, suspect, suspect, invalid, invalid]);
+    }
 }

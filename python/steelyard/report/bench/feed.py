@@ -221,7 +221,7 @@ def _probes(search: CapacityResult) -> Table:
     bounded = _percentile(search)
     name = bounded[0] if bounded else "p95"
     return Table(
-        ("probe", "requests/s", "answered/s", name, "errors", "generator", "objective", "length", "purpose"),
+        ("probe", "requests/s", "due/s", "answered/s", "achieved", name, "errors", "generator", "objective", "length", "purpose"),
         tuple(_probe(number, probe, name) for number, probe in enumerate(search.probes, start=1)),
         caption=f"Every probe of the search, in order; {len(search.probes)} in all.",
     )
@@ -231,10 +231,15 @@ def _probe(number: int, probe: CapacityProbe, name: str) -> tuple[Cell, ...]:
     latency = _at(probe.response, name)
     word, level = _OUTCOMES.get(probe.outcome, (probe.outcome, "incomplete"))
     known = None if np.isnan(latency) else latency
+    # Arrivals are random: what came due in a short probe is not exactly its rate, and is what counts.
+    achieved = next((each.value for each in probe.criteria if each.name == "achieved"), None)
+    due = probe.throughput_per_s / achieved if achieved else None
     return (
         Cell(str(number)),
         Cell(fmt.significant(probe.rate_per_s), repr(probe.rate_per_s)),
+        Cell(fmt.MISSING if due is None else fmt.significant(due), repr(due)),
         Cell(fmt.significant(probe.throughput_per_s), repr(probe.throughput_per_s)),
+        Cell(fmt.quantity(achieved, "ratio"), repr(achieved)),
         Cell(fmt.quantity(known, "ns"), fmt.raw(known, "ns")),
         Cell(fmt.count(probe.requests.errors)),
         Cell(fmt.quantity(probe.busy_ratio, "ratio"), repr(probe.busy_ratio)),

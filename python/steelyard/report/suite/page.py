@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from steelyard._base import SteelyardError
 from steelyard.analyze.advice import advice
-from steelyard.analyze.utilisation import CPU_REACHED, expected, reached_ratio
+from steelyard.analyze.utilisation import CPU_REACHED, at_capacity, expected, reached_ratio
 from steelyard.bench import declaration
 from steelyard.bench.suites.suite import level_of
 from steelyard.decide.score import Refusal, Score
@@ -210,11 +210,17 @@ def cpu_of(member: SuiteMember, runs: Sequence[Run]) -> tuple[str, str, str]:
     ratios = [
         ratio
         for run in runs
-        if run.status is RunStatus.COMPLETE and (ratio := reached_ratio(run.metrics)) is not None
+        if run.status is RunStatus.COMPLETE and (ratio := _at_limit(run.metrics)) is not None
     ]
     reached = fmt.quantity(median(ratios), "ratio") if ratios else fmt.MISSING
     bound = expected(member.benchmark)
     return (reached, fmt.MISSING, "") if bound is None else (reached, bound.text, bound.source)
+
+
+def _at_limit(metrics: Mapping[str, Metric]) -> float | None:
+    """Return the servers' share of their CPUs at the rate of the headline."""
+    scaled = at_capacity(metrics)
+    return reached_ratio(metrics) if scaled is None else scaled[0]
 
 
 def says(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> str:
