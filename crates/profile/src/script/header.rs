@@ -246,6 +246,11 @@ mod tests {
             None,
             "prev_comm=a prev_pid=1 ==> next_comm=b",
         );
+    }
+
+    #[test]
+    fn fields_of_a_sample_line_may_be_absent() {
+        let clock = Some("cpu-clock");
         check("x 5", "x", None, None, "");
         check("srv 4711 100.000001: ", "srv", None, None, "");
         check("srv 4711 100.000001:   1000 ", "srv", None, Some(1000), "");

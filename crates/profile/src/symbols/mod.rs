@@ -116,21 +116,26 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
         times.renumber(|number| stack_numbers.get(number as usize).copied());
         times
     });
+    describe(&assembled, &mut profile);
+    count_cut(&assembled, &numbers, &mut profile);
+    if let Some(reason) = assembled.left_out {
+        profile.reduced(reason);
+    }
+    profile
+}
+
+/// Notes what was sampled and how.
+fn describe(assembled: &Assembled, profile: &mut Profile) {
     if let Some(event) = &assembled.event {
         profile.set_event(event);
     }
     profile.next_event = assembled.next_event.clone();
     profile.periods = assembled.periods;
-    count_cut(&assembled, &numbers, &mut profile);
     if assembled.periods_missing {
         profile.weight_unit = WeightUnit::None;
     }
     profile.head.hz = assembled.frequency.map(|hz| hz as f64);
     profile.head.lost = Some(assembled.lost);
-    if let Some(reason) = assembled.left_out {
-        profile.reduced(reason);
-    }
-    profile
 }
 
 /// Notes how many stacks of programs are not whole, and why.
