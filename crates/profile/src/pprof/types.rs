@@ -91,7 +91,8 @@ impl Types {
         let weighs = ns.is_some() || is_count(unit);
         let samples_at = samples_at.filter(|&at| weighs && at != value_at);
         let is_samples = name == "samples" || unit == "samples";
-        let own_unit = (!unit.is_empty() && !(is_samples && is_count(unit))).then(|| unit.clone());
+        let counts_samples = is_samples && is_count(unit);
+        let own_unit = (!unit.is_empty() && !counts_samples).then(|| unit.clone());
         let is_cpu = name == "cpu" && ns.is_some();
         let event = self.clock.as_ref().filter(|_| is_cpu).unwrap_or(name);
         let period_ns = ns_per(&self.period.0).filter(|_| self.period.1 > 0 && ns.is_some());
