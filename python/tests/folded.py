@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from steelyard.analyze.profiles.profile import Profile, read_folded
+from steelyard.analyze.profiles.folded import read_folded
+from steelyard.analyze.profiles.profile import Profile
 
 
 def folded(folder: Path, stacks: Mapping[str, int], head: str = "", name: str = "p.folded") -> Path:

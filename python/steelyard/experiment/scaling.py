@@ -17,8 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from steelyard._base import RecordError, ResultSaysNoError, SteelyardError
+from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.hot_functions import FunctionShares
-from steelyard.analyze.profiles.profile import Profile, read_folded, weigh
+from steelyard.analyze.profiles.profile import Profile, weigh
 from steelyard.analyze.run_files import PROFILES
 from steelyard.analyze.scaling.curve import Observation, Place, Step, steps_of
 from steelyard.analyze.scaling.measured import in_base_units

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from steelyard._base import SteelyardError, executable
-from steelyard.analyze.profiles.profile import read_folded
+from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.rules.profiles import SAMPLES
 from steelyard.cli.main import invoke
 from steelyard.machine import snapshot

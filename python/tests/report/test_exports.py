@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.analyze.profiles.profile import Profile, read_folded
+from steelyard.analyze.profiles.folded import read_folded
+from steelyard.analyze.profiles.profile import Profile
 from steelyard.cli.main import invoke
 from steelyard.cli.manual import pages
 from steelyard.report.delimited import Plain, as_csv, as_markdown, of_fleet

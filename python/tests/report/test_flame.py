@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from steelyard.analyze.profiles.diff import diff
-from steelyard.analyze.profiles.profile import Profile, read_folded
+from steelyard.analyze.profiles.folded import read_folded
+from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.profiles.tax_map import classify
 from steelyard.cli.main import invoke
 from steelyard.report.profiles import page as profile_page

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard._base import SteelyardError
-from steelyard.analyze.profiles.profile import Ids, Profile, modules_of, read_folded, weigh
+from steelyard.analyze.profiles.folded import read_folded
+from steelyard.analyze.profiles.profile import Ids, Profile, modules_of, weigh
 from steelyard.analyze.profiles.tax_map import TaxMap, classify
 from steelyard.analyze.profiles.times import Taken, recorded_times
 

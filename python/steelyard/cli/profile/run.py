@@ -32,7 +32,8 @@ from steelyard._base import (
     open_regular,
 )
 from steelyard.analyze.profiles.diff import ProfileDiff, diff
-from steelyard.analyze.profiles.profile import Profile, read_folded
+from steelyard.analyze.profiles.folded import read_folded
+from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.profiles.tax_map import TaxMap, classify
 from steelyard.analyze.profiles.tax_rules import Rules, rules_with
 from steelyard.analyze.profiles.times import TIMES, sample_times, write_between

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.analyze.profiles.profile import Profile, fold
+from steelyard.analyze.profiles.folded import fold
+from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.profiles.times import TIMES, cut
 from steelyard.cli.profile.run import FOLDED, read_profile
 

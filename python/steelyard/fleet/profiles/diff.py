@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from steelyard._base import ResultSaysNoError, UsageError
-from steelyard.analyze.profiles.profile import Profile, fold, modules_of
+from steelyard.analyze.profiles.folded import fold
+from steelyard.analyze.profiles.profile import Profile, modules_of
 from steelyard.analyze.profiles.tax_rules import Rules, shipped_rules
 from steelyard.fleet.effects import holm
 from steelyard.fleet.profiles.shares import (

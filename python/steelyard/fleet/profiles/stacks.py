@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._base import RecordError, ResultSaysNoError, UsageError
-from steelyard.analyze.profiles.profile import Profile, fold
+from steelyard.analyze.profiles.folded import fold
+from steelyard.analyze.profiles.profile import Profile
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
 

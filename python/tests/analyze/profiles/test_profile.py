@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard._base import RecordError
+from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.profile import (
     TRUNCATED,
     Frame,
@@ -18,7 +19,6 @@ from steelyard.analyze.profiles.profile import (
     by_module,
     modules_of,
     parse_frame,
-    read_folded,
     weigh,
 )
 from tests.folded import folded, profile

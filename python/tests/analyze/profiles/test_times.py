@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import RecordError
-from steelyard.analyze.profiles.profile import read_folded
+from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.times import cut, recorded_times, sample_times, write_between, write_by_child
 
 SECOND = 1_000_000_000

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from steelyard.analyze.profiles.profile import read_folded
+from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.times import cut, sample_times, write_between, write_by_child
 from steelyard.cli.profile.run import read_profile
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.analyze.profiles.profile import read_folded, weigh
+from steelyard.analyze.profiles.folded import read_folded
+from steelyard.analyze.profiles.profile import weigh
 from steelyard.bench.children import process_cpu_s
 from steelyard.bench.recorders import java_names, stacks
 

@@ -9,7 +9,8 @@ import pytest
 
 from steelyard import telemetry
 from steelyard._base import UsageError
-from steelyard.analyze.profiles.profile import read_folded, weigh
+from steelyard.analyze.profiles.folded import read_folded
+from steelyard.analyze.profiles.profile import weigh
 from steelyard.bench import hook
 from steelyard.bench.children import process_cpu_s
 from steelyard.bench.hooks.perf import FILE

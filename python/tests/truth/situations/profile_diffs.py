@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.analyze.profiles.diff import ALPHA, CONFIDENCE, diff
-from steelyard.analyze.profiles.profile import fold
+from steelyard.analyze.profiles.folded import fold
 from steelyard.analyze.profiles.units import compare_units
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
