@@ -1,5 +1,6 @@
 """``steelyard profile`` from its command line: tables, documents, pages and exit codes."""
 
+import gzip
 import json
 import os
 import stat
@@ -156,6 +157,88 @@ def test_other_formats_go_through_the_executable(
     code, _, err = _run(capfd, "show", str(path), "--no-html")
     assert code == 2
     assert err.count("\n") == 1
+
+
+def test_an_event_is_named_chosen_and_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = folded(tmp_path, STACKS, "# event: page-faults\n")
+    code, out, _ = _run(capfd, "show", str(path))
+    assert code == 0
+    assert "page-faults by category" in out
+    assert "CPU time" not in out
+    for command in (
+        ["show", str(path)],
+        ["export", str(path), "--as", "folded"],
+        ["diff", str(path), str(path)],
+    ):
+        assert _run(capfd, *command, "--event", "page-faults")[0] == 0
+        code, out, err = _run(capfd, *command, "--event", "cycles")
+        assert (code, out) == (1, "")
+        assert "no event cycles, but page-faults" in err
+    unnamed = folded(tmp_path, STACKS, name="unnamed.folded")
+    code, _, err = _run(capfd, "show", str(unnamed), "--event", "cycles")
+    assert code == 1
+    assert "do not name their event" in err
+
+
+def test_the_executable_is_given_the_event(
+    program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(b"PERFILE2")
+    for command in (
+        ["show", str(path)],
+        ["export", str(path), "--as", "folded"],
+        ["diff", str(path), str(path)],
+    ):
+        assert _run(capfd, *command, "--event", "cpu-clock")[0] == 0
+        assert (program / "arguments").read_text().endswith("--event cpu-clock\n")
+    # What it says about an event that is not there is said as it is.
+    monkeypatch.setenv("CODE", "1")
+    code, _, err = _run(capfd, "show", str(path), "--event", "x")
+    assert code == 1
+    assert "neither folded stacks" not in err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "srv 4711 100.000001: \n\t    10 hot (/bin/srv)\n\t    20 main (/bin/srv)\n\n",
+        "srv 4711 100.000001:   1000 \n\t    10 hot (/bin/srv)\n\n",
+        "srv \n\t    10 hot\n\t    20 main\n\n",
+        "srv 4711   100.000001:          1 cycles:      401136 hot 3\n" * 3,
+    ],
+)
+@pytest.mark.parametrize("form", ["plain", "gzip", "utf-16"])
+def test_perf_script_is_never_taken_for_folded_stacks(
+    program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str, form: str
+) -> None:
+    path = tmp_path / "script.txt"
+    content = text.encode("utf-16" if form == "utf-16" else "utf-8")
+    path.write_bytes(gzip.compress(content) if form == "gzip" else content)
+    assert _run(capfd, "show", str(path))[0] == 0
+    assert (program / "arguments").read_text().startswith("fold ")
+
+
+def test_compressed_and_fractional_stacks_are_read_here(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.folded.gz"
+    path.write_bytes(gzip.compress(b"srv;main;hot 1.5\nsrv;main;cold 2.5\n"))
+    document = json.loads(_run(capfd, "show", str(path), "--json")[1])
+    assert (document["samples"], document["unit"]) == (4.0, "counts")
+    assert [(row["function"], row["own"]) for row in document["functions"]][:2] == [
+        ("cold", 2.5),
+        ("hot", 1.5),
+    ]
+    assert document["tax_map"]["categories"][0]["samples"] == 4.0
+    code, out, _ = _run(capfd, "export", str(path), "--as", "folded")
+    assert (code, out) == (0, "srv;main;hot 1.5\nsrv;main;cold 2.5\n")
+    page = tmp_path / "page.html"
+    assert _run(capfd, "show", str(path), "--report", str(page))[0] == 0
+    assert "4.0 counts" in page.read_text()
+    path.write_bytes(path.read_bytes()[:-12])
+    code, out, err = _run(capfd, "show", str(path))
+    assert (code, out, err.count("\n")) == (2, "", 1)
 
 
 def test_record_samples_and_shows(program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

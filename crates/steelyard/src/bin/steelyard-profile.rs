@@ -122,7 +122,8 @@ struct Convert {
     /// Format of the profile.
     #[arg(long, value_enum, default_value = "auto")]
     from: From,
-    /// Event whose samples are used [default: the first].
+    /// Event whose samples are used [default: the first that was recorded], or type of pprof's values [default: the
+    /// one that pprof shows].
     #[arg(long)]
     event: Option<String>,
     /// File to write [default: standard output].

@@ -12,7 +12,7 @@ from pathlib import Path
 from steelyard._base import SteelyardError
 from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.profile import Ids, Profile, modules_of, weigh
-from steelyard.analyze.profiles.tax_map import TaxMap, classify
+from steelyard.analyze.profiles.tax_map import CategoryShare, TaxMap, classify
 from steelyard.analyze.profiles.times import Taken, recorded_times
 
 FOLDED = "profile.folded"
@@ -31,6 +31,8 @@ class ProfileUse:
     unclassified_ratio: float | None = None
     leaders: Mapping[str, str] = field(default_factory=dict)
     """Category -> its function with most samples."""
+    leader_ratios: Mapping[str, float] = field(default_factory=dict)
+    """Category -> that function's share of the category's part in all busy samples."""
 
     def share(self, *categories: str) -> float:
         """Return the share of ``categories`` together; 0 where they have no samples."""
@@ -87,6 +89,7 @@ def profile_use(profile: Profile, tax: TaxMap) -> ProfileUse:
         ranked = sorted(zip(weights.keys, counts.tolist(), strict=True), key=lambda pair: (-pair[1], pair[0]))
         return {name: count / samples for name, count in ranked[:_FUNCTIONS] if count}
 
+    leaders = {category.id: _leader(category) for category in tax.categories if category.functions}
     return ProfileUse(
         samples=samples,
         own=shares(weights.own),
@@ -94,7 +97,14 @@ def profile_use(profile: Profile, tax: TaxMap) -> ProfileUse:
         modules=modules_of(busy),
         categories={category.id: category.share_ratio for category in tax.categories},
         unclassified_ratio=tax.unclassified_ratio,
-        leaders={
-            category.id: category.functions[0].function for category in tax.categories if category.functions
-        },
+        leaders={category: function for category, (function, _) in leaders.items()},
+        leader_ratios={category: ratio for category, (_, ratio) in leaders.items()},
     )
+
+
+def _leader(category: CategoryShare) -> tuple[str, float]:
+    """Return the function with most samples, which several rules may have placed, and its share of all."""
+    ratios: dict[str, float] = {}
+    for function in category.functions:
+        ratios[function.function] = ratios.get(function.function, 0.0) + function.share_ratio
+    return max(ratios.items(), key=lambda item: item[1])

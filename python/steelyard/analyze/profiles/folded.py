@@ -15,9 +15,11 @@ Not here: reading perf.data, perf script or pprof (``steelyard-profile fold``).
 
 from __future__ import annotations
 
+import itertools
 import re
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,6 +38,38 @@ _EXAMPLES = 5
 _FACT = re.compile(r"#\s*([A-Za-z_][\w.-]{0,63})\s*:\s*(.*)")
 _MAX_COUNT = 1 << 62
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+NO_COMMAND = "[no command]"
+"""The command of stacks that begin with a function."""
+_LOOK_AHEAD = 1000
+"""Lines from which the form of a file is told."""
+_DIGITS = 19
+_DECIMALS = 6
+"""Decimals of a count that are kept."""
+_FRACTION = re.compile(r"(?=[\d.]*\d)\d{0,18}\.(\d{0,30})", re.ASCII)
+_TWO_COUNTS = re.compile(r"\s\d+(?:\.\d*)?\s+\d+(?:\.\d*)?$", re.ASCII)
+# The kernel's names of commands have 15 bytes at most, and those that tools append a process's number to.
+_FUNCTION = re.compile(
+    r"""(?x)
+    .+\ \([^()]*:\d+\)$                             # main (a.py:3): py-spy, phpspy
+    | .+\ \([^()]*\.(?:py|pyx|rb|php|js|mjs|ts)\)$   # main (a.py): py-spy --nolineno
+    | .*::                                           # C++, Rust
+    | [^`/]+`.                                       # libc.so`start: DTrace
+    | .+_\[[jikn01]\]$                               # annotations of async-profiler
+    | [\w$]+(?:/[\w$]+)+\.[\w$<>]+                   # java/lang/Thread.run
+    | (?=.{16})[\w$]+(?:\.[\w$<>]+){2,}              # java.lang.Thread.run
+    | [\w./-]*\.\(\*\w+\)\.\w+                      # net/http.(*conn).serve
+    | (?:runtime|main)\.(?!(?:py|sh|js|rb|pl|exe|out)$)\w+(?:\.\w+)*$  # runtime.goexit, main.f.func1
+    | \w+\([^()\d][^()]*\)$ | \w+\(\)$               # main(int, char**)
+    | _start$ | __libc_start_(?:call_)?main | start_thread$ | _*clone3?$ | <\w+>$
+    | [A-Za-z_]\w{15,}$                              # longer than a command's name
+    """
+)
+
+
+class _TwoCountsError(Exception):
+    """Each line has two counts."""
 
 
 class _Numbers(dict[str, int]):
@@ -75,6 +109,8 @@ class _Reader:
         self.examples: list[str] = []
         self.cut_stacks = 0
         self.cut_samples = 0
+        self.scale = 1
+        self.begins_with_command = True
         self.latest: bytes | None = None
         """Key of the stack that was read last; None when it could not be."""
 
@@ -84,24 +120,34 @@ class _Reader:
             self.examples.append(f"line {self.lines}: {reason}")
 
     def read(self, file: BinaryIO) -> None:
-        in_head = True
+        lines = self.lines_of(file)
+        first = list(itertools.islice(lines, _LOOK_AHEAD))
+        head = [text for _, text in itertools.takewhile(lambda line: line[1].startswith("#"), first)]
+        for text in head:
+            self.fact(text)
+        is_own = "unit" in self.facts or "event" in self.facts
+        stacks = [text for _, text in first[len(head) :]]
+        self.begins_with_command = is_own or not _begin_with_functions(stacks)
+        if stacks and not is_own and all(_TWO_COUNTS.search(text) for text in stacks):
+            raise _TwoCountsError
+        total = self.lines
+        for self.lines, text in itertools.chain(first[len(head) :], lines):
+            self.stack(text)
+        self.lines = max(total, self.lines)
+
+    def lines_of(self, file: BinaryIO) -> Iterator[tuple[int, str]]:
+        """Yield lines that are not empty, with their numbers."""
+        number = 0
         while raw := file.readline(_LINE_BYTES):
-            self.lines += 1
+            self.lines = number = number + 1
             if not raw.endswith(b"\n") and len(raw) >= _LINE_BYTES:
                 self.bad(f"longer than {_LINE_BYTES >> 20} MiB")
                 while raw and not raw.endswith(b"\n"):
                     raw = file.readline(_LINE_BYTES)
                 continue
-            text = raw.decode("utf-8", errors="replace").strip()
-            if not text:
-                continue
-            if not text.isprintable():
-                text = _UNPRINTABLE.sub("\ufffd", text)
-            if in_head and text.startswith("#"):
-                self.fact(text)
-                continue
-            in_head = False
-            self.stack(text)
+            text = raw.decode("utf-8", errors="replace").strip().removeprefix("\ufeff")
+            if text:
+                yield number, text
 
     def fact(self, text: str) -> None:
         match = _FACT.match(text)
@@ -116,18 +162,20 @@ class _Reader:
 
     def stack(self, text: str) -> None:
         self.latest = None
-        names, _, number = text.rpartition(" ")
+        names, _, number = (text if "\t" not in text[-24:] else _last_tab_as_space(text)).rpartition(" ")
+        names = names.rstrip()
         if not names:
             return self.bad("no count after the stack")
-        # int() takes more than digits, and thousands of them.
-        if not (number.isascii() and number.isdecimal()) or len(number) > 19:
+        if not names.isprintable():
+            names = _UNPRINTABLE.sub("\ufffd", names)
+        count = self.count(number)
+        if count is None:
             return self.bad(f"{number[:24]!r} is no count")
-        count = int(number)
         if count > _MAX_COUNT:
             return self.bad(f"{number} is beyond any count")
         if count == 0:
             return None
-        command, *parts = names.split(";")
+        command, *parts = names.split(";") if self.begins_with_command else (NO_COMMAND, *names.split(";"))
         if not parts:
             parts = [NO_STACK]
         cut = len(parts) > _DEPTH
@@ -150,6 +198,22 @@ class _Reader:
             self.cut_samples += count
         return None
 
+    def count(self, number: str) -> int | None:
+        """Return a count in parts of 1/scale, which a fraction with more digits makes smaller."""
+        # int() takes more than digits, and thousands of them.
+        if number.isascii() and number.isdecimal() and len(number) <= _DIGITS:
+            return int(number) * self.scale
+        match = _FRACTION.fullmatch(number)
+        if match is None:
+            return None
+        needed = 10 ** min(len(match[1].rstrip("0")), _DECIMALS)
+        if needed > self.scale:
+            factor = needed // self.scale
+            self.scale = needed
+            self.cut_samples *= factor
+            self.stacks = {key: count * factor for key, count in self.stacks.items()}
+        return round(Decimal(number) * self.scale)
+
     def profile(self) -> Profile:
         flat = np.frombuffer(b"".join(self.stacks), dtype=np.int32)
         lengths = np.array([len(key) // 4 for key in self.stacks], dtype=np.int64)
@@ -169,10 +233,29 @@ class _Reader:
             reading=Reading(
                 self.lines, self.bad_lines, tuple(self.examples), self.cut_stacks, self.cut_samples
             ),
+            scale=self.scale,
         )
 
 
-def fold(stacks: Iterable[tuple[str, int]], facts: Mapping[str, str] | None = None) -> tuple[Profile, Ids]:
+def _last_tab_as_space(text: str) -> str:
+    """Return the text with a space for the tab that stands before its last word."""
+    names, _, number = text.rpartition("\t")
+    return f"{names} {number}" if " " not in number else text
+
+
+def _begin_with_functions(stacks: list[str]) -> bool:
+    """Whether most stacks begin with a function, not with a command."""
+    roots = [text.partition(";")[0] for text in stacks]
+    # A stack of one frame has its count behind it.
+    roots = [
+        root if ";" in text else root.rpartition(" ")[0] for root, text in zip(roots, stacks, strict=True)
+    ]
+    return 2 * sum(_FUNCTION.match(root) is not None for root in roots) > len(roots)
+
+
+def fold(
+    stacks: Iterable[tuple[str, int | str]], facts: Mapping[str, str] | None = None
+) -> tuple[Profile, Ids]:
     """Return stacks (``comm;frame;...;leaf``) with counts as a profile, and which of its stacks each is.
 
     A stack that cannot be read, or counts nothing, is -1; equal ones fall together.
@@ -183,7 +266,7 @@ def fold(stacks: Iterable[tuple[str, int]], facts: Mapping[str, str] | None = No
     for text, count in stacks:
         reader.lines += 1
         plain = text.strip()
-        reader.stack(f"{plain if plain.isprintable() else _UNPRINTABLE.sub(chr(0xFFFD), plain)} {count}")
+        reader.stack(f"{plain} {count}")
         keys.append(reader.latest)
     places = {key: at for at, key in enumerate(reader.stacks)}
     index = np.array([-1 if key is None else places[key] for key in keys], dtype=np.int64)
@@ -201,6 +284,11 @@ def read_folded(path: Path, *, entries: int = _ENTRIES, name_bytes: int = _NAME_
             reader.read(file)
     except OSError as error:
         raise RecordError(f"{path}: {error.strerror}") from error
+    except _TwoCountsError as error:
+        raise RecordError(
+            f"{path}: two counts a line: the comparison of two profiles (difffolded.pl), not a profile",
+            hint="steelyard profile diff compares two profiles",
+        ) from error
     if not reader.stacks:
         reason = f"none of its {reader.lines} lines is one" if reader.bad_lines else "it has no sample"
         detail = reader.facts.get("reason") or "; ".join(reader.examples[:1])

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int64]
 
 SAMPLES = "samples"
+COUNTS = "counts"
+"""The unit of counts with fractions, of which the file does not say what they count."""
 UNKNOWN = "[unknown]"
 NO_STACK = "[no stack]"
 """The only frame of a sample of which no frame is known."""
@@ -43,9 +45,13 @@ IDLE_FUNCTIONS = frozenset(
 """Where a processor that has nothing to do stands: Linux, kernel/sched/idle.c, drivers/cpuidle and the
 architectures' process.c."""
 
+_CPU_TIME = re.compile(r"cpu|cpu-cycles|cycles|ref-cycles|cpu-clock|task-clock")
+_TIME_UNITS = frozenset(("nanoseconds", "microseconds", "milliseconds", "seconds", "ns", "us", "ms", "s"))
 _IDLE_THREAD = re.compile(r"swapper(/\d+)?")
 _COMPILED = re.compile(r"(?:\.(?:part|constprop|isra|cold|lto_priv|llvm|warm|hot)(?:\.\d+)*)+$|@+\w[\w.]*$")
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
+# Compiled at run time, inlined, interpreted: stackcollapse-perf.pl --jit --inline and async-profiler.
+_KIND_OF_CODE = re.compile(r"[^_]_\[[jin01]\]$")
 _ADDRESS = re.compile(r"(?:0x)?[0-9a-f]{6,16}$")
 
 
@@ -75,6 +81,16 @@ class Frame:
         ('memcpy', '[unknown] [libfoo.so]')
         """
         return plain_name(self.function) if self.known else self.label
+
+
+def _bare(event: str) -> str:
+    """Return an event without its unit and modifiers.
+
+    >>> _bare("cpu_core/cycles:ppp/"), _bare("cycles:u"), _bare("cpu-clock")
+    ('cycles', 'cycles', 'cpu-clock')
+    """
+    inner = event.split("/")[1] if event.count("/") > 1 else event
+    return inner.partition(":")[0]
 
 
 def _at_rest(frame: Frame) -> bool:
@@ -108,6 +124,8 @@ def parse_frame(text: str) -> Frame:
         elif text.endswith("_[k]") and len(text) > 4:
             # What Brendan Gregg's stackcollapse-perf.pl --kernel writes.
             function, module = text[:-4], KERNEL
+        elif _KIND_OF_CODE.search(text):
+            function = text[:-4]
     if module in ("kernel.kallsyms", "guest.kernel.kallsyms", "vmlinux"):
         module = KERNEL
     elif module == "unknown":
@@ -166,11 +184,31 @@ class Profile:
     """The file's comments: ``unit``, ``event``, ``hz``, ``duration_s``, ``lost``, ``user_stacks``,
     ``cut_stacks``, ``scope``, and all of ``reason`` in one."""
     reading: Reading = field(default_factory=Reading)
+    scale: int = 1
+    """Counts are in parts of 1/scale, so that those of a file with fractions are whole here."""
 
     @property
     def unit(self) -> str:
-        """What the counts count."""
-        return self.facts.get("unit", SAMPLES)
+        """What the counts count. Fractions are no samples."""
+        return self.facts.get("unit", SAMPLES if self.scale == 1 else COUNTS)
+
+    def in_unit(self, count: int) -> int | float:
+        """Return a count as the file has it."""
+        return count if self.scale == 1 else count / self.scale
+
+    @property
+    def measured(self) -> str:
+        """Name what the counts measure: CPU time where it is, else the event or the unit.
+
+        Samples of a clock or of cycles are CPU time, and so are those of which nothing else is said.
+        """
+        event = self.facts.get("event")
+        if self.unit in _TIME_UNITS or self.unit == SAMPLES or self.unit == event:
+            events = [] if event is None else event.split(" + ")
+            if all(_CPU_TIME.fullmatch(_bare(name)) for name in events):
+                return "CPU time" if self.unit in (*_TIME_UNITS, SAMPLES) or events else self.unit
+            return {"wall": "wall time"}.get(event or "", event or self.unit)
+        return event or self.unit
 
     @property
     def total(self) -> int:

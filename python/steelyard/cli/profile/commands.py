@@ -36,6 +36,14 @@ Input = Annotated[
         help="Folded stacks, a folder with profile.folded, or perf.data, perf script text or pprof."
     ),
 ]
+Event = Annotated[
+    str | None,
+    typer.Option(
+        metavar="EVENT",
+        help="Event whose samples are used, or a type of values of pprof; by default the first that was"
+        " recorded, for pprof the one that pprof shows.",
+    ),
+]
 Runs = Annotated[
     Path,
     typer.Argument(help="Profile as for `show`, or a folder with one profile per run."),
@@ -103,6 +111,7 @@ def show(
     profile: Input,
     rules: RuleFiles = None,
     rows: Rows = 15,
+    event: Event = None,
     between: Annotated[
         str | None,
         typer.Option(
@@ -121,6 +130,7 @@ def show(
         profile,
         rules or [],
         rows=rows,
+        event=event,
         between=between,
         report=page,
         as_json=as_json,
@@ -139,6 +149,7 @@ def diff(
     b: Runs,
     rules: RuleFiles = None,
     rows: Rows = 12,
+    event: Event = None,
     alpha: Annotated[
         float,
         typer.Option(
@@ -163,6 +174,7 @@ def diff(
         (a, b),
         rules or [],
         rows=rows,
+        event=event,
         alpha=alpha,
         report=page,
         exit_code=exit_code,
@@ -191,8 +203,9 @@ def export(
         ExportFormat,
         typer.Option("--as", metavar="FORMAT", help="Format to write: speedscope, perfetto or folded."),
     ],
+    event: Event = None,
 ) -> int:
     """Write a profile for speedscope.app or ui.perfetto.dev, or as folded stacks."""
     from steelyard.cli.profile.run import export_profile
 
-    return export_profile(profile, str(form))
+    return export_profile(profile, str(form), event)

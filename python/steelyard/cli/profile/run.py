@@ -29,25 +29,20 @@ from steelyard._base import (
     UsageError,
     WorkloadFailedError,
     executable,
-    open_regular,
 )
 from steelyard.analyze.profiles.diff import ProfileDiff, diff
-from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.profiles.tax_map import TaxMap, classify
 from steelyard.analyze.profiles.tax_rules import Rules, rules_with
 from steelyard.analyze.profiles.times import TIMES, sample_times, write_between
 from steelyard.cli.output import output_console, print_json
+from steelyard.cli.profile.reading import FOLDED, PROGRAM, plain, read_profile
 
-FOLDED = "profile.folded"
 PPROF = "profile.pb.gz"
-_PROGRAM = "steelyard-profile"
 _KEY_S = 1.0
 """How long the sampler gets to end by itself: a key at the terminal has interrupted it, too."""
 _WRITING_S = 30.0
 """How long it gets to resolve symbols and write."""
-_FOREIGN = (b"\x1f\x8b", b"PERFILE2", b"2ELIFREP")
-"""How gzip (pprof) and perf.data of either byte order begin."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +72,7 @@ class Recording:
                 "name what to sample: -- COMMAND, or one of --pid, --cgroup and --all",
                 hint="steelyard profile record --all --duration 10s",
             )
-        line = [str(executable(_PROGRAM)), "record", "--hz", str(self.hz), "--call-graph", self.call_graph]
+        line = [str(executable(PROGRAM)), "record", "--hz", str(self.hz), "--call-graph", self.call_graph]
         if self.stack_bytes is not None:
             line += ["--stack-bytes", str(self.stack_bytes)]
         line += ["-o", str(folder / PPROF), "--folded", str(folder / FOLDED)]
@@ -106,7 +101,7 @@ def record_and_show(
         folded = folder / FOLDED
         if code not in (ExitCode.OK, ExitCode.FAILED) or not folded.exists():
             if code < 0 or code == ExitCode.OK:
-                raise WorkloadFailedError(f"{_PROGRAM} ended with {code} and left no {FOLDED}")
+                raise WorkloadFailedError(f"{PROGRAM} ended with {code} and left no {FOLDED}")
             return code
         try:
             profile = read_profile(folded)
@@ -205,57 +200,12 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
         raise KeyboardInterrupt from None
 
 
-def read_profile(path: Path) -> Profile:
-    """Read a profile in any form, by ``steelyard-profile fold`` where it is not folded.
-
-    Raises RecordError when there is none in it, EnvironmentLacksError when it needs the executable and there
-    is none.
-    """
-    if path.is_dir():
-        path /= FOLDED
-    try:
-        with open_regular(path) as file:
-            head = file.read(8)
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}") from error
-    if head.startswith(_FOREIGN):
-        return _fold(path)
-    try:
-        profile = read_folded(path)
-    except RecordError:
-        # perf script text has no line that is a stack; the executable knows better why it is none.
-        if not head.strip() or head.startswith(b"# unit:"):
-            raise
-        return _fold(path)
-    return profile if profile.reading.bad_lines * 2 <= profile.reading.lines else _fold(path)
-
-
-def _fold(path: Path) -> Profile:
-    program = executable(_PROGRAM)
-    handle, name = tempfile.mkstemp(prefix="steelyard-", suffix=".folded")
-    os.close(handle)
-    folded = Path(name)
-    try:
-        done = subprocess.run(
-            [str(program), "fold", str(path), "-o", name],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        if done.returncode != 0:
-            message = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-            raise RecordError(f"{path}: neither folded stacks nor what {_PROGRAM} folds: {message}")
-        return read_folded(folded)
-    finally:
-        folded.unlink(missing_ok=True)
-
-
 def show_profile(
     path: Path,
     rules: Sequence[Path],
     *,
     rows: int,
+    event: str | None,
     between: str | None,
     report: Path | None,
     as_json: bool,
@@ -263,13 +213,13 @@ def show_profile(
 ) -> int:
     """Show one profile, or its samples ``between`` two seconds, and write its page to ``report``; 0."""
     chosen = rules_with(rules)
-    source = path / FOLDED if path.is_dir() else path
-    profile = read_profile(source) if between is None else _read_between(source, between)
-    times = sample_times(source) if report is not None and source.is_file() else None
+    with plain(path / FOLDED if path.is_dir() else path) as source:
+        profile = read_profile(source, event) if between is None else _read_between(source, between, event)
+        times = sample_times(source) if report is not None and source.is_file() else None
     return _show(profile, path, path, chosen, rows, report, as_json, shown_by, times)
 
 
-def _read_between(path: Path, span: str) -> Profile:
+def _read_between(path: Path, span: str, event: str | None) -> Profile:
     try:
         begin_s, end_s = (float(part) for part in span.split(","))
     except ValueError:
@@ -279,7 +229,8 @@ def _read_between(path: Path, span: str) -> Profile:
     with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
         cut = Path(folder) / path.name
         write_between(path, begin_s, end_s, cut)
-        return read_profile(cut)
+        # The first event of a part may be another than that of the whole.
+        return read_profile(cut, event or read_profile(path).facts.get("event"))
 
 
 def _show(
@@ -316,17 +267,33 @@ def _document(
         "profile": str(path),
         "facts": dict(profile.facts),
         "unit": profile.unit,
-        "samples": profile.total,
-        "idle_samples": tax.idle_samples,
+        "samples": profile.in_unit(profile.total),
+        "idle_samples": profile.in_unit(tax.idle_samples),
         "lost_samples": profile.lost,
         "whole_stacks_ratio": profile.whole_ratio,
         "distinct_stacks": len(profile.counts),
         "reading": asdict(profile.reading),
         "tax_ratio": tax.tax_ratio,
-        "tax_map": asdict(tax),
-        "functions": functions,
+        "measured": profile.measured,
+        "tax_map": _in_unit(asdict(tax), profile),
+        "functions": _in_unit(functions, profile),
         "report": None if page is None else str(page),
     }
+
+
+_COUNTED = ("samples", "idle_samples", "own", "total")
+
+
+def _in_unit(value: Any, profile: Profile, name: str = "") -> Any:
+    """Return a document with its counts in the profile's unit."""
+    if profile.scale == 1:
+        return value
+    if isinstance(value, dict):
+        counts = name in ("by_category", "unclassified_reasons")
+        return {key: _in_unit(inner, profile, "samples" if counts else key) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_unit(inner, profile) for inner in value]
+    return profile.in_unit(value) if name in _COUNTED and isinstance(value, int) else value
 
 
 def show_diff(
@@ -334,6 +301,7 @@ def show_diff(
     rules: Sequence[Path],
     *,
     rows: int,
+    event: str | None,
     alpha: float,
     report: Path | None,
     exit_code: bool,
@@ -344,7 +312,7 @@ def show_diff(
     from steelyard.cli.profile.sides import side_of
 
     chosen = rules_with(rules)
-    sides = [side_of(path) for path in paths]
+    sides = [side_of(path, event) for path in paths]
     are_blocks = all(side.blocks for side in sides)
     units = [side.blocks if are_blocks else side.runs for side in sides]
     result = diff(units[0], units[1], chosen, alpha=alpha, are_blocks=are_blocks)
@@ -404,11 +372,11 @@ def _diff_document(
     }
 
 
-def export_profile(path: Path, to: str) -> int:
+def export_profile(path: Path, to: str, event: str | None) -> int:
     """Print one profile in another format; 0."""
     from steelyard.report.profiles.exports import folded, speedscope, trace_events
 
-    profile = read_profile(path)
+    profile = read_profile(path, event)
     write = {"speedscope": speedscope, "perfetto": trace_events}.get(to)
     text = folded(profile) if write is None else write(profile, path.name)
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from steelyard._base import ResultSaysNoError
 from steelyard.analyze.profiles.folded import fold
 from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.profiles.times import TIMES, cut
-from steelyard.cli.profile.run import FOLDED, read_profile
+from steelyard.cli.profile.reading import FOLDED, plain, read_profile
 
 BLOCKS = 10
 """Blocks of time of a run. Phases much shorter are within a block, and of longer ones a run has few."""
@@ -32,13 +33,16 @@ class Side:
     """The only run in blocks of time; empty where its samples have none."""
 
 
-def side_of(path: Path) -> Side:
-    """Read one side. Raises RecordError and EnvironmentLacksError as ``read_profile`` does."""
+def side_of(path: Path, event: str | None = None) -> Side:
+    """Read one side: the samples of ``event``, or of the first that was recorded. Raises as ``read_profile``
+    does.
+    """
     paths = _runs_in(path)
-    runs = [read_profile(run_path) for run_path in paths]
+    runs = [read_profile(run_path, event) for run_path in paths]
     if len(runs) > 1:
         return Side(_together(runs), runs, [])
-    return Side(runs[0], runs, _blocks_of(paths[0]))
+    # The first event of a block may be another than that of the whole.
+    return Side(runs[0], runs, _blocks_of(paths[0], event or runs[0].facts.get("event")))
 
 
 def _runs_in(path: Path) -> list[Path]:
@@ -49,12 +53,16 @@ def _runs_in(path: Path) -> list[Path]:
     return [entry for entry in entries if not entry.name.startswith(".") and entry.suffix != TIMES] or [path]
 
 
-def _blocks_of(path: Path) -> list[Profile]:
+def _blocks_of(path: Path, event: str | None) -> list[Profile]:
     path = path / FOLDED if path.is_dir() else path
     if not path.is_file():
         return []
-    with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
-        return [read_profile(block) for block in cut(path, BLOCKS, Path(folder))]
+    with plain(path) as text, tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
+        try:
+            return [read_profile(block, event) for block in cut(text, BLOCKS, Path(folder))]
+        except ResultSaysNoError:
+            # A block has no sample of the event.
+            return []
 
 
 def _together(runs: Sequence[Profile]) -> Profile:
@@ -64,5 +72,5 @@ def _together(runs: Sequence[Profile]) -> Profile:
     lines = [
         line.rpartition(" ") for run in runs for line in folded(run).splitlines() if not line.startswith("# ")
     ]
-    whole, _ = fold(((stack, int(count)) for stack, _, count in lines), runs[0].facts)
+    whole, _ = fold(((stack, count) for stack, _, count in lines), runs[0].facts)
     return whole

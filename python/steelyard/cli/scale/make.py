@@ -29,7 +29,7 @@ from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import metric_of, seconds_of
 from steelyard.cli.experiment.make import carry_out, code_of, put_back
 from steelyard.cli.output import output_console, print_json
-from steelyard.cli.profile.run import read_profile
+from steelyard.cli.profile.reading import read_profile
 from steelyard.cli.scale.document import document
 from steelyard.experiment import engine
 from steelyard.experiment.counting import CommandCounts

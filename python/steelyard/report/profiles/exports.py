@@ -20,7 +20,9 @@ from steelyard import __version__
 from steelyard.analyze.profiles.profile import SAMPLES, Profile
 
 _UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds", "bytes": "bytes"}
+_UNITS |= {name: name for name in _UNITS.values()}
 _NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+_NANOSECONDS |= {_UNITS[short]: ns for short, ns in _NANOSECONDS.items()}
 Stack = tuple[tuple[int, ...], int]
 
 
@@ -38,9 +40,9 @@ def speedscope(profile: Profile, name: str) -> str:
                 "name": command,
                 "unit": _UNITS.get(profile.unit, "none"),
                 "startValue": 0,
-                "endValue": sum(count for _, count in stacks),
+                "endValue": profile.in_unit(sum(count for _, count in stacks)),
                 "samples": [list(stack) for stack, _ in stacks],
-                "weights": [count for _, count in stacks],
+                "weights": [profile.in_unit(count) for _, count in stacks],
             }
         )
     return _text(
@@ -59,7 +61,8 @@ def folded(profile: Profile) -> str:
     """Return ``profile`` as folded stacks, as ``read_folded`` reads them, facts first."""
     lines = [f"# {key}: {value}" for key, value in profile.facts.items()]
     lines += [
-        f"{';'.join([profile.commands[command], *(profile.frames[at].label for at in frames)])} {count}"
+        f"{';'.join([profile.commands[command], *(profile.frames[at].label for at in frames)])}"
+        f" {profile.in_unit(count)}"
         for command, frames, count in profile.stacks()
     ]
     return "\n".join(lines) + "\n"
@@ -67,12 +70,16 @@ def folded(profile: Profile) -> str:
 
 def trace_events(profile: Profile, name: str) -> str:
     """Return ``profile`` as trace events: complete events (``X``), nested as calls, ts and dur in µs."""
-    step = _microseconds(profile)
+    step = _microseconds(profile) / profile.scale
     events: list[dict[str, Any]] = [_named("process_name", 1, 0, name)]
     for track, (command, stacks) in enumerate(_by_command(profile), start=1):
         events.append(_named("thread_name", 1, track, command))
         events += _events(profile, stacks, step, track)
-    facts = {"unit": profile.unit, "microseconds_per_count": step, "order": "by stack, not by time"}
+    facts = {
+        "unit": profile.unit,
+        "microseconds_per_count": step * profile.scale,
+        "order": "by stack, not by time",
+    }
     return _text({"displayTimeUnit": "ms", "otherData": {**facts, **profile.facts}, "traceEvents": events})
 
 
@@ -106,7 +113,7 @@ def _events(profile: Profile, stacks: list[Stack], step: float, track: int) -> I
             "tid": track,
             "ts": begin_ns / 1e3,
             "dur": (end_ns - begin_ns) / 1e3,
-            "args": {"count": at - begin},
+            "args": {"count": profile.in_unit(at - begin)},
         }
 
     for stack, count in [*stacks, ((), 0)]:

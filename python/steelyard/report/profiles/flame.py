@@ -11,6 +11,7 @@ Not here: the tree (``flame_tree``), tables of functions, the page around it (``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -70,13 +71,20 @@ def _unjudged(tree: Tree) -> Tree:
     return replace(tree, changed=None)
 
 
-def data_of(tree: Tree, rules: Rules, unit: str, names: tuple[str, str] | None = None) -> dict[str, Any]:
-    """Return what the script draws."""
+def data_of(
+    tree: Tree,
+    rules: Rules,
+    unit: str,
+    names: tuple[str, str] | None = None,
+    scales: Sequence[int] = (1, 1),
+) -> dict[str, Any]:
+    """Return what the script draws; counts of each side are in parts of 1/scale."""
     used = np.unique(tree.name[tree.name >= 0])
     place = {int(number): at for at, number in enumerate(used)}
     titles = {category.id: category.title for category in rules.categories}
     document: dict[str, Any] = {
         "unit": unit,
+        "scales": list(scales),
         "totals": list(tree.totals),
         "names": [
             [tree.names[n].text[:_NAME_LENGTH], tree.names[n].module[:_NAME_LENGTH], tree.names[n].category]
@@ -124,7 +132,7 @@ def _fragment(
     templates = files("steelyard.report") / "templates"
     style = (templates / "tax.css").read_text("utf-8") + (templates / "flame.css").read_text("utf-8")
     script = (templates / "flame.js").read_text("utf-8")
-    data = data_of(tree, rules, profiles[0].unit, names)
+    data = data_of(tree, rules, profiles[0].unit, names, scales=[profile.scale for profile in profiles])
     safe = Markup.escape
     notes = Markup("").join(Markup("<p>{}</p>").format(note) for note in notes_of(tree, profiles))
     attribute = Markup(' nonce="{}"').format(nonce) if nonce else Markup("")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from steelyard.analyze.profiles.diff import OWN, RUNS, Change, ProfileDiff, Table
 from steelyard.analyze.profiles.names import short_function
-from steelyard.analyze.profiles.profile import Profile, Weights, modules_of, weigh
+from steelyard.analyze.profiles.profile import SAMPLES, Profile, Weights, modules_of, weigh
 from steelyard.analyze.profiles.tax_map import TaxMap
 from steelyard.analyze.profiles.tax_rules import Rules
 from steelyard.report import format as fmt
@@ -53,13 +53,16 @@ def top_functions(profile: Profile, count: int, *, weights: Weights | None = Non
 def facts_of(profile: Profile, tax: TaxMap) -> list[tuple[str, str]]:
     """Return what is known of how a profile was taken."""
     facts = profile.facts
+    idle = f", {profile.in_unit(tax.idle_samples):,} of them idle" if tax.idle_samples else ""
+    # Bytes, ns or faults are no samples; their number may be known beside.
     rows = [
         (
-            "samples",
-            f"{profile.total:,} {profile.unit}"
-            + (f", {tax.idle_samples:,} of them idle" if tax.idle_samples else ""),
+            SAMPLES if profile.unit == SAMPLES else "total",
+            f"{profile.in_unit(profile.total):,} {profile.unit}{idle}",
         )
     ]
+    if profile.unit != SAMPLES and facts.get(SAMPLES):
+        rows.append((SAMPLES, facts[SAMPLES]))
     names = {"event": "event", "hz": "rate", "duration_s": "duration", "scope": "scope", "lost": "lost"}
     units = {"hz": " Hz", "duration_s": " s", "lost": " samples"}
     rows += [(noun, facts[key] + units.get(key, "")) for key, noun in names.items() if facts.get(key)]
@@ -93,7 +96,7 @@ def write(
     known (ns since the first). Raises WorkloadFailedError when it cannot be written.
     """
     nonce = secrets.token_urlsafe(16)
-    charts = [tax_chart([(title, tax)], rules), command_chart(tax, rules)]
+    charts = [tax_chart([(title, tax)], rules, measured=profile.measured), command_chart(tax, rules)]
     busy = profile.busy()
     content = {
         "title": title,
@@ -104,9 +107,10 @@ def write(
         "facts": facts_of(profile, tax),
         "charts": [chart for chart in charts if chart.drawable],
         "absent": [chart for chart in charts if not chart.drawable],
-        "categories": _categories(tax),
+        "unit": profile.unit,
+        "categories": _categories(tax, profile),
         "flame": Markup(flame_html(profile, "Flame graph", nonce=nonce, rules=rules)),  # noqa: S704
-        "functions": [_function(row, busy.total) for row in top_functions(busy, _FUNCTIONS)],
+        "functions": [_function(row, busy) for row in top_functions(busy, _FUNCTIONS)],
         "diff": None,
         "times": None if times_ns is None else time_chart(times_ns),
         "command": command,
@@ -128,7 +132,8 @@ def write_diff(
     written.
     """
     nonce = secrets.token_urlsafe(16)
-    charts = [tax_chart(list(zip(names, maps, strict=True)), rules)]
+    measured = profiles[0].measured
+    charts = [tax_chart(list(zip(names, maps, strict=True)), rules, measured=measured)]
     flame = diff_flame_html(*profiles, "Differential flame graph", names=names, nonce=nonce, rules=rules)
     content = {
         "title": f"{names[0]} and {names[1]}",
@@ -140,6 +145,7 @@ def write_diff(
         "facts": [],
         "charts": [chart for chart in charts if chart.drawable],
         "absent": [chart for chart in charts if not chart.drawable],
+        "unit": "",
         "categories": [],
         "flame": Markup(flame),  # noqa: S704
         "functions": [],
@@ -215,13 +221,13 @@ def _subline(tax: TaxMap) -> str:
     )
 
 
-def _categories(tax: TaxMap) -> list[dict[str, Any]]:
+def _categories(tax: TaxMap, profile: Profile) -> list[dict[str, Any]]:
     return [
         {
             "id": category.id,
             "title": category.title,
             "share": fmt.quantity(category.share_ratio, "ratio"),
-            "samples": f"{category.samples:,}",
+            "samples": f"{profile.in_unit(category.samples):,}",
             "functions": ", ".join(
                 f"{short_function(f.function)[:80]} {fmt.plain(fmt.quantity(f.share_ratio, 'ratio'))}"
                 for f in category.functions[:4]
@@ -231,14 +237,15 @@ def _categories(tax: TaxMap) -> list[dict[str, Any]]:
     ]
 
 
-def _function(row: FunctionRow, total: int) -> dict[str, str]:
+def _function(row: FunctionRow, profile: Profile) -> dict[str, str]:
+    total = profile.total
     return {
         "name": row.function[:300],
         "module": row.module[:80],
         "own": fmt.quantity(row.own / total, "ratio"),
-        "own_raw": f"{row.own:,} samples",
+        "own_raw": f"{profile.in_unit(row.own):,} {profile.unit}",
         "total": fmt.quantity(row.total / total, "ratio"),
-        "total_raw": f"{row.total:,} samples",
+        "total_raw": f"{profile.in_unit(row.total):,} {profile.unit}",
     }
 
 

@@ -50,7 +50,7 @@ def profile_summary(
     if not tax.samples:
         parts.append(Text("all samples are from idle processors: nothing to show"))
     else:
-        parts += [Text(), _tax(tax), Text(), _functions(functions, tax.samples)]
+        parts += [Text(), _tax(tax, profile.measured), Text(), _functions(functions, tax.samples)]
     return Group(*parts, *_report(report_path))
 
 
@@ -63,7 +63,7 @@ def _report(path: Path | None) -> list[RenderableType]:
     ]
 
 
-def _grid(title: str) -> Grid:
+def _grid(title: str | Text) -> Grid:
     return Grid(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -74,12 +74,12 @@ def _grid(title: str) -> Grid:
     )
 
 
-def _tax(tax: TaxMap) -> Grid:
-    grid = _grid("CPU time by category")
+def _tax(tax: TaxMap, measured: str) -> Grid:
+    grid = _grid(safe(f"{measured} by category"))
     grid.add_column("category", no_wrap=True)
     grid.add_column("share", justify="right", no_wrap=True)
     grid.add_column("", no_wrap=True)
-    grid.add_column("most of it in", no_wrap=True, overflow="ellipsis", ratio=1)
+    grid.add_column("largest functions, of all", no_wrap=True, overflow="ellipsis", ratio=1)
     most = max(category.share_ratio for category in tax.categories)
     for category in tax.categories:
         bar = "█" * round(_BAR * category.share_ratio / most) or "▏"
@@ -90,7 +90,10 @@ def _tax(tax: TaxMap) -> Grid:
             if category.group == "application"
             else "green"
         )
-        names = [short_function(function.function)[:_NAME] for function in category.functions[:2]]
+        names = [
+            f"{short_function(function.function)[:_NAME]} {_ratio(function.share_ratio)}"
+            for function in category.functions[:2]
+        ]
         functions = ", ".join(safe(name).plain for name in names)
         grid.add_row(
             Text(category.title),

@@ -25,15 +25,19 @@ _FEWEST = 0.01
 
 
 def tax_chart(
-    maps: Sequence[tuple[str, TaxMap]], rules: Rules | None = None, *, chart_id: str = "tax-map"
+    maps: Sequence[tuple[str, TaxMap]],
+    rules: Rules | None = None,
+    *,
+    chart_id: str = "tax-map",
+    measured: str = "CPU time",
 ) -> Chart:
-    """Return one stacked bar for each named tax map."""
+    """Return one stacked bar for each named tax map; ``measured`` says of what its shares are."""
     bars = [
         (name, {category.id: category.samples for category in tax.categories}, tax.samples)
         for name, tax in maps
         if tax.samples
     ]
-    return _chart(bars, rules, chart_id, "CPU time by category", _NOTE)
+    return _chart(bars, rules, chart_id, f"{measured} by category", _NOTE)
 
 
 def command_chart(tax: TaxMap, rules: Rules | None = None, *, chart_id: str = "tax-commands") -> Chart:

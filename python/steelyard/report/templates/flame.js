@@ -190,7 +190,7 @@
 
   function sentence(box) {
     const isCaller = Boolean(drawn.up && drawn.up[box]);
-    const counted = (at) => `${percent(share(box, at))} (${drawn.samples[at][box].toLocaleString("en")} ${data.unit}${isCaller ? ` of ${drawn.words[0]}` : `, ${percent(data.totals[at] ? own(box, at) / data.totals[at] : 0)} its own`})`;
+    const counted = (at) => `${percent(share(box, at))} (${(drawn.samples[at][box] / data.scales[at]).toLocaleString("en")} ${data.unit}${isCaller ? ` of ${drawn.words[0]}` : `, ${percent(data.totals[at] ? own(box, at) / data.totals[at] : 0)} its own`})`;
     const name = nameOf(box);
     const where = name && name[1] && !drawn.words[box].endsWith(`[${name[1]}]`) ? ` [${name[1]}]` : "", kind = name && data.titles[name[2]] ? ` · ${data.titles[name[2]]}` : "";
     if (!two) return `${where}${kind}: ${counted(0)}`;

@@ -150,9 +150,9 @@ def test_a_hundred_thousand_stacks_are_quick_and_small(tmp_path: Path) -> None:
     # In a process of its own: the peak of this one belongs to whatever ran before.
     program = (
         "import resource, sys; from pathlib import Path;"
-        "import steelyard.analyze.profiles.profile as p; import time;"
+        "import steelyard.analyze.profiles.profile as p, steelyard.analyze.profiles.folded as f; import time;"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; begin = time.process_time();"
-        "one = p.read_folded(Path(sys.argv[1])); w = p.weigh(one);"
+        "one = f.read_folded(Path(sys.argv[1])); w = p.weigh(one);"
         "print(len(one.counts), one.total, int(w.own.sum()),"
         " resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, time.process_time() - begin)"
     )
@@ -229,3 +229,83 @@ def test_any_bytes_end_in_a_profile_or_one_line(
     except RecordError as error:
         refused = error.message
     assert "\n" not in refused
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # py-spy: no command before the functions, and a stack of one frame.
+        (
+            "work (app.py:7);step (my lib.py:9) 4\nwork (app.py:7) 3\n",
+            {"[no command];work (app.py:7)": 3, "[no command];work (app.py:7);step (my lib.py:9)": 4},
+        ),
+        ("java/lang/Thread.run_[j];Work.step_[j] 2\n", {"[no command];java/lang/Thread.run;Work.step": 2}),
+        (
+            "runtime.goexit;main.main;main.(*Tree).find 2\n",
+            {"[no command];runtime.goexit;main.main;main.(*Tree).find": 2},
+        ),
+        ("std::rt::lang_start;app::main 5\n", {"[no command];std::rt::lang_start;app::main": 5}),
+        # The first frame is a command where it has no function's shape.
+        ("thread (0x7F3A);work (app.py:7) 4\n", {"thread (0x7F3A);work (app.py:7)": 4}),
+        ("[main tid=12];java/lang/Thread.run 4\n", {"[main tid=12];java/lang/Thread.run": 4}),
+        ("main.py;step 4\nmain.py 2\n", {"main.py;step": 4, "main.py;[no stack]": 2}),
+        ("python3.11;step 4\n", {"python3.11;step": 4}),
+        ("java-4711/4712;step_[j];read_[k] 4\n", {"java-4711/4712;step;read [kernel]": 4}),
+        # Whatever comments of Steelyard's own stand above, the first is the command.
+        ("# unit: samples\nwork (app.py:7);step 4\n", {"work (app.py:7);step": 4}),
+        # Tabs, carriage returns and a byte order mark.
+        ("\ufeffsrv;main;hot\t3\r\nsrv;main;cold \t5\r\n", {"srv;main;hot": 3, "srv;main;cold": 5}),
+        # A number within a name is no count.
+        ("srv;operator 10 12\nsrv;main 4\n", {"srv;operator 10": 12, "srv;main": 4}),
+    ],
+)
+def test_folded_stacks_of_others_are_read_as_meant(
+    tmp_path: Path, text: str, expected: dict[str, int]
+) -> None:
+    path = tmp_path / "p.folded"
+    path.write_text(text, encoding="utf-8")
+    one = read_folded(path)
+    assert _stacks(one) == expected
+    assert one.reading.bad_lines == 0
+
+
+def test_counts_with_fractions_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "p.folded"
+    path.write_text("srv;hot 1.5\nsrv;cold 2\nsrv;hot 0.25\nsrv;none 0.0\nsrv;bad 1.5.2\n")
+    one = read_folded(path)
+    counts = {stack: one.in_unit(count) for stack, count in _stacks(one).items()}
+    assert counts == {"srv;hot": 1.75, "srv;cold": 2.0}
+    assert one.in_unit(one.total) == 3.75
+    # They are no samples, whose noise would be known.
+    assert one.unit == "counts"
+    assert one.reading.examples == ("line 5: '1.5.2' is no count",)
+    whole = profile(tmp_path, {"srv;hot": 3})
+    assert (whole.scale, whole.unit, whole.in_unit(3)) == (1, "samples", 3)
+
+
+def test_the_comparison_of_two_profiles_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "p.folded"
+    path.write_text("srv;main;hot 10 12\nsrv;main;cold 5 7\n")
+    with pytest.raises(RecordError, match="two counts a line"):
+        read_folded(path)
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("", "CPU time"),
+        ("# event: cpu-clock\n", "CPU time"),
+        ("# event: cycles:ppp\n", "CPU time"),
+        ("# unit: cycles\n# event: cycles\n", "CPU time"),
+        ("# event: cpu_core/cycles/ + cpu_atom/cycles/\n", "CPU time"),
+        ("# unit: nanoseconds\n# event: cpu\n", "CPU time"),
+        ("# event: page-faults\n", "page-faults"),
+        ("# unit: bytes\n# event: inuse_space\n", "inuse_space"),
+        ("# unit: count\n# event: contentions\n", "contentions"),
+        ("# unit: nanoseconds\n# event: delay\n", "delay"),
+        ("# unit: microseconds\n# event: wall\n", "wall time"),
+        ("# unit: bytes\n", "bytes"),
+    ],
+)
+def test_what_counts_measure_has_its_own_name(tmp_path: Path, head: str, expected: str) -> None:
+    assert profile(tmp_path, {"a;b": 1}, head).measured == expected

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.times import cut, sample_times, write_between, write_by_child
-from steelyard.cli.profile.run import read_profile
+from steelyard.cli.profile.reading import read_profile
 
 from .counts import asked
 from .reader import Reader, holding, out
