@@ -6,7 +6,7 @@ at most, and below that number no rule gives a finding.
 Not here: placing functions in categories (``profiles.tax_map``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from steelyard.analyze.conditions import Conditions
@@ -111,9 +111,10 @@ def _copies(conditions: Conditions) -> Finding | None:
         size, cache = resident / 2**20, max(caches) / 2**20
         fits = f", its {size:,.0f} MiB exceed the last-level cache ({cache:,.0f} MiB),"
         evidence.append(Evidence("resident memory", resident, "bytes", CACHE_FACTOR * max(caches)))
-    leader = profile.leaders.get("memory", "")
+    largest = _largest(profile, ("memory",))
     return Finding(
-        f"{percent(share)} of the CPU time copies, fills or compares memory ({leader}){fits} on"
+        f"{percent(share)} of the CPU time copies, fills or compares memory"
+        f"{f' ({largest})' if largest else ''}{fits} on"
         f" {used:.1f} CPUs: memory bandwidth is probably the limit. No counter was measured to confirm it.",
         tuple(evidence),
         "Measure the machine's bandwidth (`steelyard health --part memory_bandwidth`) and compare it with the"
@@ -317,17 +318,30 @@ _TAXES = (
 )
 
 
+def _largest(profile: ProfileUse, categories: Sequence[str]) -> str:
+    """Name the function with most samples of several categories, with its share of all; "" without a name."""
+    leaders = [
+        (profile.leader_ratios.get(category, 0.0), profile.leaders[category])
+        for category in categories
+        if category in profile.leaders
+    ]
+    if not leaders:
+        return ""
+    ratio, function = max(leaders)
+    if _unnamed(function) is not None:
+        return ""
+    return f"the largest is {short_function(function)}" + (f", {percent(ratio)}" if ratio else "")
+
+
 def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
     def answer(conditions: Conditions) -> Finding | None:
         profile = _profile(conditions)
         share = profile.share(*tax.categories) if profile else 0.0
         if profile is None or share < tax.ratio:
             return None
-        leaders = [profile.leaders[category] for category in tax.categories if category in profile.leaders]
-        has_name = bool(leaders) and _unnamed(leaders[0]) is None
-        most = f", most of it in {short_function(leaders[0])}" if has_name else ""
+        most = _largest(profile, tax.categories)
         return Finding(
-            f"{percent(share)} of the CPU time {tax.verb}{most}.",
+            f"{percent(share)} of the CPU time {tax.verb}{f'; {most}' if most else ''}.",
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),
             tax.step,
             0.25 + 0.5 * share,
