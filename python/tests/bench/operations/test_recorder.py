@@ -1,5 +1,6 @@
 """The process that reads a source: its file, its bounds, and what a hostile source cannot do to it."""
 
+import gzip
 import json
 import os
 import signal
@@ -120,6 +121,72 @@ def answering(*pieces: bytes, pause_s: float = 0.0) -> Iterator[str]:
         listener.close()
 
 
+@contextmanager
+def keeping(answer: bytes, *, answers: int | None = None) -> Iterator[tuple[str, list[int]]]:
+    """A service that keeps its connections, for ``answers`` where given; and the connections made."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    made: list[int] = []
+
+    def serve(connection: socket.socket) -> None:
+        with connection:
+            for _ in range(answers or 1_000):
+                asked = b""
+                while not asked.endswith(b"\r\n\r\n"):
+                    if not (piece := connection.recv(4096)):
+                        return
+                    asked += piece
+                connection.sendall(answer)
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            made.append(1)
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/metrics", made
+    finally:
+        listener.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\na 1\nb\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\na 1\n\r\n2\r\nb\n\r\n0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 6\r\n\r\na 1\nb\n",
+    ],
+    ids=["length", "chunks", "1.0"],
+)
+def test_a_kept_connection_gives_every_page(answer: bytes) -> None:
+    with keeping(answer) as (url, made):
+        client = Client(url)
+        assert [client.get() for _ in range(5)] == ["a 1\nb\n"] * 5
+        client.close()
+    assert len(made) == 1
+
+
+def test_a_connection_that_the_service_closed_is_made_anew() -> None:
+    with keeping(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na\n", answers=1) as (url, made):
+        client = Client(url)
+        assert [client.get() for _ in range(4)] == ["a\n"] * 4
+        client.close()
+    assert len(made) == 4
+
+
+def test_a_page_that_is_packed_unasked_is_read() -> None:
+    body = gzip.compress(b"a 1\n")
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    with keeping(head.encode() + body) as (url, _):
+        client = Client(url)
+        assert [client.get(), client.get()] == ["a 1\n", "a 1\n"]
+        client.close()
+
+
 OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
 
 
@@ -127,7 +194,8 @@ OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
     ("answer", "said"),
     [
         (b"", "nothing|answer|Remote"),
-        (b"SSH-2.0-OpenSSH\r\n", "does not answer in HTTP"),
+        (b"SSH-2.0-OpenSSH\r\n", "does not answer in HTTP: .*SSH-2.0-OpenSSH"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n", "does not answer in HTTP: got more than"),
         (b"HTTP/1.1 301 Moved\r\nLocation: http://example.com/\r\nContent-Length: 0\r\n\r\n", "points to"),
         (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "answers 500 No"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "broke off in the middle"),
