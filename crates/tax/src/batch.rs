@@ -39,10 +39,12 @@ impl Batch {
         self.operations as f64 * 1e9 / self.wall_ns as f64
     }
 
-    /// Whether something else had the CPU meanwhile. A worker that `waits` leaves it on its own account.
+    /// Whether something else had the CPU meanwhile. Of a worker that `waits` nobody can tell: it leaves the CPU on its
+    /// own account, and its partners take it from it (wake-up preemption), which is what is measured.
     pub fn disturbed(&self, waits: bool) -> bool {
-        self.preemptions > 0
-            || (!waits && (self.cpu_ns as f64) < CPU_RATIO_FLOOR * self.wall_ns as f64)
+        !waits
+            && (self.preemptions > 0
+                || (self.cpu_ns as f64) < CPU_RATIO_FLOOR * self.wall_ns as f64)
     }
 }
 

@@ -66,7 +66,8 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
 }
 
 fn disturbed(evidence: &Evidence<'_>) -> Check {
-    let measures = || evidence.rows.iter().flat_map(|row| [&row.one, &row.all]);
+    let computing = || evidence.rows.iter().filter(|row| !row.waits);
+    let measures = || computing().flat_map(|row| [&row.one, &row.all]);
     let total: u64 = measures().flatten().map(|measure| measure.batches).sum();
     let count: u64 = measures().flatten().map(|measure| measure.disturbed).sum();
     let worst = evidence
@@ -82,7 +83,9 @@ fn disturbed(evidence: &Evidence<'_>) -> Check {
             100.0 * lost.category_ratio
         )
     });
-    let claim = format!("{count} of {total} batches were interrupted by other processes{cost}");
+    let claim = format!(
+        "{count} of {total} batches that compute were interrupted by other processes{cost}"
+    );
     check(
         "disturbed-batches",
         BOUNDS.headline_ratio.level(ratio),

@@ -15,6 +15,12 @@ from steelyard.decide.score import Refusal, Score, ScorePart, overall, score
 from steelyard.records import Level, Run, Suite, SuiteBaseline, SuiteMember, SuiteOverall, SuitePart
 from steelyard.stats.intervals import median_interval
 
+BESIDE: Mapping[str, frozenset[str]] = {"dcperf": frozenset({"tax"})}
+"""Suite -> members that diagnose: they have a score of their own, beside the suite's.
+
+DCPerf's microbenchmarks of the datacenter tax pinpoint what slows the others, and are no part of its score.
+"""
+
 _OF_A_SCORE = (
     "score",
     "score_low",
@@ -36,7 +42,8 @@ def weigh(
     scores = {
         member.benchmark: _score(member, runs.get(member.benchmark, ()), baseline) for member in suite.members
     }
-    mean = overall(scores)
+    beside = BESIDE.get(suite.suite, frozenset())
+    mean = overall({name: each for name, each in scores.items() if name not in beside})
     members = [
         _with_score(member, _counted(runs.get(member.benchmark, ())), scores[member.benchmark])
         for member in suite.members
@@ -49,7 +56,7 @@ def weigh(
         worst=_part(mean.worst),
         best=_part(mean.best),
         withheld=mean.reason,
-        suspect=_suspect(members),
+        suspect=_suspect([member for member in members if member.benchmark not in beside]),
         baseline=baseline.name if baseline else None,
         baseline_title=baseline.title if baseline else None,
     )

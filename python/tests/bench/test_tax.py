@@ -12,11 +12,11 @@ from steelyard.bench import tiers
 from steelyard.bench.placement import Placement
 from steelyard.bench.tax import benchmark as tax
 from steelyard.bench.tax.declaration import CATEGORIES, DECLARATION
-from steelyard.bench.tax.metrics import outcome
+from steelyard.bench.tax.metrics import outcome, scaling_ratio
 from steelyard.decide import Refusal, Score, score
 from steelyard.decide.baseline import build
 from steelyard.machine import snapshot
-from steelyard.records import Machine, Run, RunStatus, TaxResult, Verdict, read
+from steelyard.records import Machine, Run, RunStatus, TaxBenchmark, TaxResult, Verdict, read
 
 
 def run_tax(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -144,6 +144,37 @@ def test_metrics_of_one_core_alone_say_nothing_of_all() -> None:
     assert "operations_per_s" not in found.metrics
     assert found.metrics["operations_one_per_s"].value is not None
     assert found.loads is None
+
+
+def test_scaling_is_made_as_the_scores_are() -> None:
+    golden = read(TaxResult, schemas_dir() / "golden" / "tax_result.json")
+    row = golden.benchmarks[0]
+
+    def rows(**scaling: list[float | None]) -> list[TaxBenchmark]:
+        return [
+            row.model_copy(update={"category": name, "scaling_ratio": ratio})
+            for name, ratios in scaling.items()
+            for ratio in ratios
+        ]
+
+    # Categories count alike, however many benchmarks they have; what ran on all cores only says nothing.
+    assert scaling_ratio(rows(memory=[0.8], hashing=[1.0, 1.0, 1.0])) == pytest.approx(0.8**0.5)
+    assert scaling_ratio(rows(memory=[0.8], concurrency=[0.5, None])) == pytest.approx(0.4**0.5)
+    assert scaling_ratio(rows(concurrency=[None])) is None
+
+
+def test_interruptions_are_of_work_that_does_not_wait_itself() -> None:
+    golden = read(TaxResult, schemas_dir() / "golden" / "tax_result.json")
+    row = next(row for row in golden.benchmarks if row.one is not None)
+    assert row.one is not None
+    one = row.one.model_copy(update={"batches": 100, "disturbed": 25})
+    computes = row.model_copy(update={"one": one, "all": None, "waits": False})
+    own = one.model_copy(update={"disturbed": 100})
+    waits = row.model_copy(update={"one": own, "all": None, "waits": True})
+    both = outcome(golden.model_copy(update={"benchmarks": [computes, waits]}), {})
+    assert both.metrics["disturbed_ratio"].value == 0.25
+    alone = outcome(golden.model_copy(update={"benchmarks": [waits]}), {})
+    assert alone.metrics["disturbed_ratio"].value is None
 
 
 def test_a_benchmark_that_this_machine_cannot_run_withholds_the_score() -> None:

@@ -19,8 +19,6 @@ use crate::verdict::{Evidence, Lost, judge};
 pub(crate) const QUANTILE: f64 = 0.25;
 /// Width of an interval over its value above which a result is wide.
 pub const WIDE_RATIO: f64 = 0.02;
-/// Undisturbed rounds from which a benchmark's time is estimated without the others.
-const UNDISTURBED_LEAST: usize = 5;
 /// Resamples of the rounds from which a score's interval is read.
 const RESAMPLES: usize = 400;
 
@@ -247,8 +245,8 @@ fn score_of_rounds(rows: &[(&'static str, Vec<f64>)], seed: u64) -> Option<TaxSc
     })
 }
 
-/// What the rounds would have taken per operation if nothing else had had the CPU. Workers that compute: their CPU
-/// time in place of the wall time. Workers that wait: the rounds that nothing disturbed, as far as they suffice.
+/// What the rounds would have taken per operation if nothing else had had the CPU: of workers that compute, their CPU time
+/// in place of the wall time. Of workers that wait it is not known, and nothing is lost.
 fn undisturbed_time_ns(entry: &Entry, waits: bool) -> f64 {
     let sorted = |mut times: Vec<f64>| {
         times.sort_unstable_by(f64::total_cmp);
@@ -256,11 +254,6 @@ fn undisturbed_time_ns(entry: &Entry, waits: bool) -> f64 {
     };
     let time = |round: &Vec<Batch>| round_time_ns(round) / round.len() as f64;
     if waits {
-        let alone = |round: &&Vec<Batch>| !round.iter().any(|batch| batch.disturbed(true));
-        let undisturbed = sorted(entry.rounds.iter().filter(alone).map(time).collect());
-        if undisturbed.len() >= UNDISTURBED_LEAST {
-            return quantile(&undisturbed, QUANTILE);
-        }
         return quantile(&sorted(entry.rounds.iter().map(time).collect()), QUANTILE);
     }
     let computed = |batch: &Batch| Batch {

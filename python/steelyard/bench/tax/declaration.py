@@ -28,6 +28,10 @@ DECLARATION = Declaration(
         "score_interval_ratio",
         "disturbed_ratio",
     ),
+    metric_names={
+        "scaling_ratio": "scaling of what also runs on one core",
+        "disturbed_ratio": "batches interrupted by others",
+    },
     parts=tuple(f"{category}_per_s" for category in CATEGORIES),
     suites=(*TIERS, "dcperf"),
     order=3,

@@ -6,10 +6,10 @@ A score is the ratio of two geometric means, which is the geometric mean of the 
 over the same benchmarks; the parameter ``benchmarks`` sees to that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from steelyard.bench.benchmark import Outcome
-from steelyard.records import Metric, TaxResult, TaxScore
+from steelyard.records import Metric, TaxBenchmark, TaxResult, TaxScore
 from steelyard.stats.intervals import geometric_mean
 
 
@@ -25,17 +25,15 @@ def outcome(result: TaxResult, artifacts: Mapping[str, str]) -> Outcome:
         metrics["operations_per_s"] = Metric(
             unit="1/s", better="higher", missing=f"{lacking[0].name}: {lacking[0].missing or 'not measured'}"
         )
-    scaling = [row.scaling_ratio for row in result.benchmarks if row.scaling_ratio is not None]
-    if scaling:
-        metrics["scaling_ratio"] = Metric(value=geometric_mean(scaling), unit="1", better="higher")
+    scaling = scaling_ratio(result.benchmarks)
+    if scaling is not None:
+        metrics["scaling_ratio"] = Metric(value=scaling, unit="1", better="higher")
     measures = [measure for row in result.benchmarks for measure in (row.one, row.all) if measure is not None]
-    batches = sum(measure.batches for measure in measures)
     if measures:
         wide = sum(measure.wide for measure in measures) / len(measures)
-        disturbed = sum(measure.disturbed for measure in measures) / batches
         metrics["score_interval_ratio"] = _interval(result.score_all or result.score_one)
         metrics["wide_ratio"] = Metric(value=wide, unit="1", better="lower")
-        metrics["disturbed_ratio"] = Metric(value=disturbed, unit="1", better="lower")
+        metrics["disturbed_ratio"] = _disturbed(result)
     metrics["rounds"] = Metric(value=result.rounds, unit="1", better="higher")
     return Outcome(
         metrics=metrics,
@@ -44,6 +42,29 @@ def outcome(result: TaxResult, artifacts: Mapping[str, str]) -> Outcome:
         checks=result.verdict.checks,
         artifacts=dict(artifacts),
     )
+
+
+def scaling_ratio(rows: Sequence[TaxBenchmark]) -> float | None:
+    """Return what all cores do over one core times their number, as the scores are made: the geometric mean
+    over categories of that over their benchmarks.
+
+    Only benchmarks that ran on one core too are in it; a score of all cores has others as well.
+    """
+    ratios: dict[str, list[float]] = {}
+    for row in rows:
+        if row.scaling_ratio is not None:
+            ratios.setdefault(row.category, []).append(row.scaling_ratio)
+    return geometric_mean(geometric_mean(part) for part in ratios.values()) if ratios else None
+
+
+def _disturbed(result: TaxResult) -> Metric:
+    """Return the share of batches that others interrupted, of those whose work does not wait itself."""
+    rows = [row for row in result.benchmarks if not row.waits]
+    measures = [measure for row in rows for measure in (row.one, row.all) if measure is not None]
+    if not measures:
+        return Metric(unit="1", better="lower", missing="every benchmark waits itself")
+    batches = sum(measure.batches for measure in measures)
+    return Metric(value=sum(each.disturbed for each in measures) / batches, unit="1", better="lower")
 
 
 def _interval(score: TaxScore | None) -> Metric:

@@ -221,7 +221,19 @@ def _probes(search: CapacityResult) -> Table:
     bounded = _percentile(search)
     name = bounded[0] if bounded else "p95"
     return Table(
-        ("probe", "requests/s", "due/s", "answered/s", "achieved", name, "errors", "generator", "objective", "length", "purpose"),
+        (
+            "probe",
+            "requests/s",
+            "due/s",
+            "answered/s",
+            "achieved",
+            name,
+            "errors",
+            "generator",
+            "objective",
+            "length",
+            "purpose",
+        ),
         tuple(_probe(number, probe, name) for number, probe in enumerate(search.probes, start=1)),
         caption=f"Every probe of the search, in order; {len(search.probes)} in all.",
     )

@@ -40,7 +40,8 @@ def _categories(result: TaxResult, parts: Mapping[str, float]) -> Section:
         "Categories",
         "Operations per second, the geometric mean over a category's benchmarks. Only their ratio to another"
         " machine's means anything: the score is that to the baseline, on all cores. Scaling is what all"
-        " cores do over one core times their number: the bar is full at 100 %.",
+        " cores do over one core times their number, of the benchmarks that run on one core too (their"
+        " number follows where some need more): the bar is full at 100 %.",
         tables=(
             Table(
                 (
@@ -63,14 +64,16 @@ def _categories(result: TaxResult, parts: Mapping[str, float]) -> Section:
 def _category(name: str, result: TaxResult, score: float | None) -> tuple[Cell, ...]:
     rows = [row for row in result.benchmarks if row.category == name]
     # Some can be measured on many cores only: they say nothing of scaling.
-    scaling = geometric_mean(row.scaling_ratio for row in rows if row.scaling_ratio is not None)
+    compared = [row.scaling_ratio for row in rows if row.scaling_ratio is not None]
+    scaling = geometric_mean(compared)
+    some = "" if len(compared) == len(rows) else f" ({len(compared)} of {len(rows)})"
     return (
         Cell(name),
         Cell(str(len(rows))),
         *_category_rate(name, result.score_all),
         _NONE if score is None else Cell(f"{fmt.significant(score)}×", f"{score}"),
         *_category_rate(name, result.score_one),
-        _NONE if scaling is None else Cell(fmt.quantity(scaling, "ratio"), f"{scaling}"),
+        _NONE if scaling is None else Cell(f"{fmt.quantity(scaling, 'ratio')}{some}", f"{scaling}"),
         _NONE if scaling is None else Cell("", bar=scaling),
     )
 
@@ -136,8 +139,8 @@ def _row(row: TaxBenchmark, *, packed: bool) -> tuple[Cell, ...]:
     measures = [measure for measure in (row.one, row.all) if measure is not None]
     batches = sum(measure.batches for measure in measures)
     disturbed = sum(measure.disturbed for measure in measures)
-    share = _NONE
-    if batches:
+    share = Cell("–", "it waits itself, so that its switches are its own") if row.waits else _NONE
+    if batches and not row.waits:
         share = Cell(fmt.quantity(disturbed / batches, "ratio"), f"{disturbed} of {batches} batches")
     cells = [Cell(row.name, f"{row.operation}{size}")]
     cells += [*_measure(row.one, row.missing), *_measure(row.all, row.missing)]

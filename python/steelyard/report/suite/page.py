@@ -20,6 +20,7 @@ from steelyard.analyze.utilisation import CPU_REACHED, at_capacity, expected, re
 from steelyard.bench import declaration
 from steelyard.bench.suites.suite import level_of
 from steelyard.decide.score import Refusal, Score
+from steelyard.decide.suite import BESIDE
 from steelyard.records import Check, Level, Machine, Metric, Run, RunStatus, Suite, SuiteMember, read
 from steelyard.report import format as fmt
 from steelyard.report.html import PAGE, page_path, publish, template
@@ -230,6 +231,9 @@ def says(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> str:
     parts = [f"{len(usable)} of {fmt.several(len(suite.members), 'member')} with a result that counts"]
     if suite.overall is not None and suite.overall.score is not None:
         parts.append(f"{fmt.significant(suite.overall.score)} x the baseline overall")
+        beside = [m.benchmark for m in suite.members if m.benchmark in BESIDE.get(suite.suite, ())]
+        if beside:
+            parts.append(f"without {', '.join(beside)}, which explains the score")
     idle = [
         f"{member.benchmark} ({reached} of its CPUs, expected {usual})"
         for member in suite.members
