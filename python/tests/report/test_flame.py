@@ -94,6 +94,48 @@ def test_two_profiles_share_a_tree_and_noise_has_no_colour(tmp_path: Path) -> No
     assert [int(n) for n in tree.samples[0]] == [1000, 2000]
 
 
+@pytest.mark.parametrize(
+    ("functions", "is_judged", "expected"),
+    [
+        (None, True, {"a;new"}),
+        (["new"], True, {"a;new"}),
+        (["f"], True, set()),
+        ([], True, set()),
+        (["new"], False, None),
+    ],
+)
+def test_only_what_the_comparison_calls_a_change_has_a_colour(
+    tmp_path: Path, functions: list[str] | None, is_judged: bool, expected: set[str] | None
+) -> None:
+    a = profile(tmp_path, {"a;f": 500, "a;g": 500})
+    b = profile(tmp_path, {"a;f": 980, "a;g": 1000, "a;new": 20})
+    text = diff_flame_html(a, b, "x", functions=functions, is_judged=is_judged)
+    data = json.loads(text.partition('-data">')[2].partition("</script>")[0])
+    tree = grow([a, b])
+    changed = data["changed"]
+    assert (None if changed is None else {_path(tree, box) for box in changed}) == expected
+
+
+def test_a_page_without_a_difference_has_no_coloured_box(tmp_path: Path) -> None:
+    """Samples of phases differ by more than independent ones, and blocks of time know it."""
+
+    a = [profile(tmp_path, {"a;f": 90 - 60 * (at % 2), "a;g": 10 + 60 * (at % 2)}) for at in range(10)]
+    b = [profile(tmp_path, {"a;f": 80 - 50 * (at % 2), "a;g": 20 + 50 * (at % 2)}) for at in range(10)]
+    whole = [profile(tmp_path, {"a;f": 600, "a;g": 400}), profile(tmp_path, {"a;f": 550, "a;g": 450})]
+    result = diff(a, b, are_blocks=True)
+    assert not result.stands_out
+    assert grow([whole[0], profile(tmp_path, {"a;f": 450, "a;g": 550})]).changed is not None
+    path = profile_page.write_diff(
+        tmp_path / "page.html",
+        (whole[0], profile(tmp_path, {"a;f": 450, "a;g": 550})),
+        ("a", "b"),
+        (classify(whole[0]), classify(whole[1])),
+        result,
+        command="steelyard",
+    )
+    assert '"changed":[]' in path.read_text().replace(" ", "")
+
+
 def test_bars_have_a_part_for_each_category(tmp_path: Path) -> None:
     tax = classify(profile(tmp_path, STACKS))
     chart = tax_chart([("a run", tax)])

@@ -82,6 +82,8 @@ def _sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
             names=("A", "B"),
             nonce=nonce,
             rules=rules,
+            functions=_changed_functions(diff),
+            is_judged=diff.is_same or any(row.is_change is not None for row in diff.rows),
         )
     )
     intro = (
@@ -94,6 +96,12 @@ def _sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
         Section("changes", "Changes", (_table(diff), _bars(diff)), intro=intro),
         Section("graph", "Flame graph", (flame,)),
     ]
+
+
+def _changed_functions(diff: FleetDiff) -> list[str] | None:
+    """Return the functions that changed; None where rows are no functions and some changed."""
+    is_by_function = diff.by == "function"
+    return [row.key for row in diff.changes] if is_by_function or not diff.changes else None
 
 
 def _pairing(diff: FleetDiff) -> str:

@@ -11,12 +11,14 @@ Not here: the tree (``flame_tree``), tables of functions, the page around it (``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from steelyard.analyze.profiles.profile import SAMPLES, Profile
 from steelyard.analyze.profiles.tax_rules import Rules, shipped_rules
@@ -52,23 +54,40 @@ def diff_flame_html(
     nonce: str | None = None,
     identifier: str = "flame-diff",
     rules: Rules | None = None,
+    functions: Collection[str] | None = None,
+    is_judged: bool = True,
 ) -> str:
     """Return the differential flame graph: widths of B (or A), colours by the change of the share from A to
     B.
 
-    A box whose change may be noise has no colour: Fisher's exact test, corrected over all boxes by Holm.
+    A box whose change may be noise has no colour: Fisher's exact test, corrected over all boxes by Holm. That
+    test takes samples for independent, so that of a comparison that knows better only the boxes of
+    ``functions`` with a change have one; none when there is no such function, or nothing is judged.
     """
     rules = rules or shipped_rules()
     tree = grow([a, b], rules)
-    if any(profile.unit != SAMPLES for profile in (a, b)):
-        tree = _unjudged(tree)
+    if not is_judged or any(profile.unit != SAMPLES for profile in (a, b)):
+        tree = replace(tree, changed=None)
+    elif functions is not None and tree.changed is not None:
+        tree = replace(tree, changed=tree.changed & _of_functions(tree, functions))
     return _fragment(tree, [a, b], title, nonce, identifier, rules, names)
 
 
-def _unjudged(tree: Tree) -> Tree:
-    from dataclasses import replace
-
-    return replace(tree, changed=None)
+def _of_functions(tree: Tree, functions: Collection[str]) -> NDArray[np.bool_]:
+    """Return which boxes are of these functions; of commands all, when there is any function."""
+    wanted = np.array(
+        [
+            bool(functions)
+            and (
+                name.category == "command"
+                or name.text in functions
+                or f"{name.text} [{name.module}]" in functions
+            )
+            for name in tree.names
+        ],
+        dtype=bool,
+    )
+    return (tree.name >= 0) & wanted[tree.name]
 
 
 def data_of(

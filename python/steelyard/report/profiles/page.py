@@ -134,7 +134,17 @@ def write_diff(
     nonce = secrets.token_urlsafe(16)
     measured = profiles[0].measured
     charts = [tax_chart(list(zip(names, maps, strict=True)), rules, measured=measured)]
-    flame = diff_flame_html(*profiles, "Differential flame graph", names=names, nonce=nonce, rules=rules)
+    flame = diff_flame_html(
+        *profiles,
+        "Differential flame graph",
+        names=names,
+        nonce=nonce,
+        rules=rules,
+        functions={
+            row.name for table in result.tables if table.by == "function" for row in table.standing_out
+        },
+        is_judged=result.reason is None,
+    )
     content = {
         "title": f"{names[0]} and {names[1]}",
         "eyebrow": "two profiles",
