@@ -16,6 +16,7 @@
     allow(clippy::too_many_lines, reason = "tests are lists of cases")
 )]
 
+pub mod address;
 pub mod capacity;
 pub mod codec;
 pub mod control;
@@ -40,6 +41,7 @@ pub mod trace;
 pub mod verdict;
 pub mod workload;
 
+pub use address::{Address, Addresses};
 pub use error::LoadError;
 pub use protocol::Protocol;
 pub use runner::{Surroundings, Watch, Whole, run, run_whole};

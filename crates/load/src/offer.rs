@@ -3,7 +3,6 @@
 //! In: settings whose rate is replaced. Out: the load's result, its histograms, and its counts in batches by
 //! time. Invariant: a request that never came back counts as slower than any bound. Not here: which rate.
 
-use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -136,7 +135,7 @@ pub fn beyond(histogram: &Histogram<u64>, bounds: &[PercentileBound]) -> Vec<u64
 
 /// Whether a server listens at the target.
 pub fn is_there(settings: &Settings) -> bool {
-    TcpStream::connect_timeout(&settings.target, Duration::from_secs(2)).is_ok()
+    settings.target.are_open(Duration::from_secs(2))
 }
 
 /// The busiest generator thread's share of its CPU.

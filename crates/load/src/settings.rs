@@ -1,7 +1,6 @@
 //! What a load is to be.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use crate::mix::Mix;
 use crate::protocol::{CQL_STREAMS_MAX, Protocol};
 use crate::schedule::{Arrival, Share};
 use crate::trace::Trace;
-use crate::{LoadError, Sizes};
+use crate::{Addresses, LoadError, Sizes};
 
 /// How a server is to prove who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,12 +19,38 @@ pub struct Tls {
     pub ca: Option<PathBuf>,
     /// Name that the server's certificate must be for, and that the server is asked for (SNI).
     pub name: String,
+    /// Whether any certificate is taken, whoever it is from and for.
+    pub insecure: bool,
+    /// Files with this side's certificates and their key (PEM), for servers that ask for them.
+    pub client: Option<(PathBuf, PathBuf)>,
+}
+
+/// Text that is not shown: settings are written to logs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `text`.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Secret")
+    }
 }
 
 /// Who asks, where a server wants to know.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Name.
+    /// Name; empty for Redis' default user.
     pub user: String,
     /// Password.
     pub password: String,
@@ -56,11 +81,15 @@ pub struct Settings {
     /// Protocol.
     pub protocol: Protocol,
     /// Server.
-    pub target: SocketAddr,
+    pub target: Addresses,
     /// TLS around the protocol.
     pub tls: Option<Tls>,
-    /// Who asks; CQL knows what to do with it.
+    /// Who asks; Redis, HTTP and CQL know what to do with it.
     pub credentials: Option<Credentials>,
+    /// What shows who asks, in place of a name: HTTP's bearer token.
+    pub token: Option<Secret>,
+    /// Number of the database; Redis only.
+    pub database: Option<u32>,
     /// Generator threads.
     pub threads: u32,
     /// Connections over all threads.
@@ -77,6 +106,8 @@ pub struct Settings {
     pub duration_ns: u64,
     /// How long answers are awaited at the end, ns.
     pub drain_ns: u64,
+    /// How long an answer may take from the send of its request, ns; None is for ever.
+    pub timeout_ns: Option<u64>,
     /// Length of an interval of the series, ns.
     pub interval_ns: u64,
     /// Seed of every random choice.
@@ -196,15 +227,20 @@ impl Settings {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
+    use crate::Address;
 
     /// A load of one thread and one connection, closed loop, of one second.
     pub fn settings() -> Settings {
         Settings {
             protocol: Protocol::Memcached,
-            target: SocketAddr::from(([127, 0, 0, 1], 11_211)),
+            target: Address::from(SocketAddr::from(([127, 0, 0, 1], 11_211))).into(),
             tls: None,
             credentials: None,
+            token: None,
+            database: None,
             threads: 1,
             connections: 1,
             depth: 1,
@@ -213,6 +249,7 @@ pub(crate) mod tests {
             warmup_ns: 0,
             duration_ns: 1_000_000_000,
             drain_ns: 0,
+            timeout_ns: None,
             interval_ns: 1_000_000_000,
             seed: 1,
             mix: None,

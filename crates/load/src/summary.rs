@@ -271,7 +271,7 @@ pub fn settings_record(settings: &Settings, io: &str) -> LoadSettings {
     let open = rate_per_s.is_some();
     LoadSettings {
         protocol: settings.protocol.name().to_owned(),
-        target: settings.target.to_string(),
+        target: settings.target.first().to_string(),
         tls: settings.tls.is_some(),
         io: io.to_owned(),
         threads: settings.threads,

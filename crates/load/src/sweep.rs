@@ -295,8 +295,37 @@ fn verdict(course: &Course) -> Verdict {
     } else {
         Level::Valid
     };
+    let failed = course.points.iter().filter(|point| {
+        let mut checks = point.verdict.checks.iter();
+        checks.any(|check| check.id == "errors" && check.level == Level::Invalid)
+    });
+    let failed = failed.count();
+    let (level_of_errors, claim_of_errors) = match failed {
+        0 => (
+            Level::Valid,
+            "Hardly a request failed at any rate.".to_owned(),
+        ),
+        // Beyond its capacity a server may refuse.
+        _ if failed < course.points.len() => (
+            Level::Valid,
+            format!(
+                "At {failed} of {} rates more requests failed than may.",
+                course.points.len()
+            ),
+        ),
+        _ => (
+            Level::Invalid,
+            "More requests failed than may, at every rate.".to_owned(),
+        ),
+    };
     Verdict::of(vec![
         check("whole", level, claim, None),
+        check(
+            "errors",
+            level_of_errors,
+            claim_of_errors,
+            Some(failed as f64),
+        ),
         check(
             "generator-bound",
             level_of_generator,

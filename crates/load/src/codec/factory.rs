@@ -27,11 +27,11 @@ pub fn factory(settings: &Settings, workload: &Arc<Workload>) -> Result<Factory,
             Arc::new(move || Box::new(MemcachedText::new(Arc::clone(&script))))
         }
         Protocol::Redis => {
-            let script = Arc::new(RespScript::of(mix));
+            let script = Arc::new(RespScript::of(mix, settings));
             Arc::new(move || Box::new(Resp::new(Arc::clone(&script))))
         }
         Protocol::Http => {
-            let script = Arc::new(HttpScript::of(mix, settings.target));
+            let script = Arc::new(HttpScript::of(mix, settings)?);
             Arc::new(move || Box::new(Http::new(Arc::clone(&script))))
         }
         Protocol::Thrift => {
@@ -63,7 +63,7 @@ pub fn set_up(settings: &Settings, workload: &Arc<Workload>) -> Result<(), LoadE
         return Ok(());
     };
     let codecs = secured(settings, Arc::new(of_cql(setup)))?;
-    session::drive(settings.target, &mut *codecs())
+    session::drive(settings.target.first(), &mut *codecs())
 }
 
 fn of_cql(script: CqlScript) -> impl Fn() -> Box<dyn Codec> + Send + Sync {

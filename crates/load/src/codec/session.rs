@@ -4,25 +4,28 @@
 //! handshakes of the load's own connections, which the engine drives.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::Codec;
-use crate::LoadError;
+use crate::io::connect_blocking;
+use crate::{Address, LoadError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may think about one step: changes of a schema take their time.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Connects to `target` and drives `codec` until it is ready.
-pub fn drive(target: SocketAddr, codec: &mut dyn Codec) -> Result<(), LoadError> {
+pub fn drive(target: &Address, codec: &mut dyn Codec) -> Result<(), LoadError> {
     let failed = |source| LoadError::Connect {
         target: target.to_string(),
         source,
     };
-    let mut socket = TcpStream::connect_timeout(&target, CONNECT_TIMEOUT).map_err(failed)?;
+    // The type's reads and writes are those of any stream socket, a Unix one included.
+    let connected = connect_blocking(target, CONNECT_TIMEOUT);
+    let mut socket = TcpStream::from(connected.map_err(failed)?);
     let prepared = socket
-        .set_nodelay(true)
+        .set_nonblocking(false)
         .and_then(|()| socket.set_read_timeout(Some(SILENCE)))
         .and_then(|()| socket.set_write_timeout(Some(SILENCE)));
     prepared.map_err(failed)?;

@@ -10,6 +10,8 @@ use super::{Due, Loop, State};
 use crate::codec::{Answer, Codec, Outcome};
 use crate::io::{Event, GATHER_NS, Transport, connect_start};
 
+/// Least and most time between two looks for answers that take too long.
+const LATE_CHECK_NS: (u64, u64) = (1_000_000, 20_000_000);
 /// Share of the time for which receives may be held that they should need on average.
 const GATHER_SHARE: f64 = 0.7;
 
@@ -97,6 +99,30 @@ impl<C: Codec> State<C> {
             }
         }
         self.break_link(slot, kind);
+    }
+
+    /// Breaks connections whose oldest request has been without an answer for too long: what comes late could not be told
+    /// from the answer to another.
+    #[inline]
+    pub(super) fn break_late(&mut self, now_ns: u64) {
+        let most_ns = self.task.timeout_ns;
+        if most_ns == u64::MAX || now_ns < self.next_late_check_ns {
+            return;
+        }
+        self.next_late_check_ns = now_ns + (most_ns / 20).clamp(LATE_CHECK_NS.0, LATE_CHECK_NS.1);
+        for slot in 0..self.connections.len() {
+            let connection = &self.connections[slot];
+            let oldest = connection.pending.iter().map(|p| p.sent_ns);
+            let is_late = oldest
+                .filter(|sent_ns| *sent_ns > 0)
+                .min()
+                .is_some_and(|sent_ns| now_ns > sent_ns.saturating_add(most_ns));
+            if is_late && connection.link == Link::Up {
+                // The server is there, and slow: no reason to wait before the next attempt.
+                self.connections[slot].works();
+                self.break_link(slot, "timeout");
+            }
+        }
     }
 
     fn leave_link(&mut self, slot: usize) {
@@ -321,7 +347,7 @@ impl<C: Codec> State<C> {
                 continue;
             }
             let opened =
-                connect_start(self.task.target).and_then(|socket| transport.open(slot, socket));
+                connect_start(&self.task.target).and_then(|socket| transport.open(slot, socket));
             match opened {
                 Ok(()) => {
                     self.connections[slot].link = Link::Opening;

@@ -22,7 +22,6 @@ pub use source::Source;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -32,12 +31,12 @@ use steelyard_record::monotonic_ns;
 
 use self::connection::Connection;
 use self::pace::Pacer;
-use crate::LoadError;
 use crate::codec::{Answer, Codec};
 use crate::control::{Control, Interval, Measured};
 use crate::io::{Event, GATHER_NS, Transport, Wait, connect_blocking};
 use crate::random::Purpose;
 use crate::workload::{Request, Workload};
+use crate::{Address, LoadError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A prefill without an answer for this long has failed.
@@ -71,7 +70,7 @@ pub struct Task {
     /// Number of the thread.
     pub index: usize,
     /// Server.
-    pub target: SocketAddr,
+    pub target: Address,
     /// The numbers of its connections among all.
     pub connections: Vec<u64>,
     /// Requests in flight per connection at most.
@@ -80,6 +79,8 @@ pub struct Task {
     pub max_outstanding: usize,
     /// How long answers are awaited after the end.
     pub drain_ns: u64,
+    /// How long one answer may take from the send of its request; `u64::MAX` is for ever.
+    pub timeout_ns: u64,
     /// Seed of every stream.
     pub seed: u64,
     /// What to ask.
@@ -147,6 +148,8 @@ struct State<C> {
     due: Vec<usize>,
     broken: Vec<usize>,
     handshakes: handshake::Handshakes,
+    /// When it is next looked for answers that take too long.
+    next_late_check_ns: u64,
     down: usize,
     outstanding: usize,
     depth: usize,
@@ -170,7 +173,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
     pub fn new(task: Task, make: Make<C>, mut transport: T) -> Result<Self, LoadError> {
         let mut connections = Vec::with_capacity(task.connections.len());
         for (slot, &number) in task.connections.iter().enumerate() {
-            let socket = connect_blocking(task.target, CONNECT_TIMEOUT).map_err(|source| {
+            let socket = connect_blocking(&task.target, CONNECT_TIMEOUT).map_err(|source| {
                 LoadError::Connect {
                     target: task.target.to_string(),
                     source,
@@ -193,6 +196,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
             due: Vec::with_capacity(connections.len()),
             broken: Vec::new(),
             handshakes: handshake::Handshakes::default(),
+            next_late_check_ns: 0,
             down: 0,
             outstanding: 0,
             depth: task.depth,
@@ -381,6 +385,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
                 source,
             })?;
         state.break_silent(now_ns);
+        state.break_late(now_ns);
         if !state.broken.is_empty() {
             state.clear_broken(&mut self.transport);
         }

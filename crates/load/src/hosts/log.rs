@@ -21,12 +21,6 @@ pub struct Log<'a> {
     writer: HlogWriter<'a>,
 }
 
-/// Creates the log's file.
-pub fn create(path: &Path) -> Result<BufWriter<File>, LoadError> {
-    let file = File::create(path).map_err(|source| file_error(path, source))?;
-    Ok(BufWriter::new(file))
-}
-
 impl<'a> Log<'a> {
     /// Writes what the log at `path` opens with; its times count from `clock`.
     pub fn begin(

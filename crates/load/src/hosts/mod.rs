@@ -35,11 +35,12 @@ use steelyard_record::{Clock, monotonic_ns};
 use crate::LoadError;
 use crate::offer::{Offer, Offered};
 use crate::progress::Progress;
+use crate::runner::hlog::{create_hlog, end_hlog};
 use crate::schedule::Arrival;
 use crate::settings::{Settings, Turn};
 use crate::slo::Slo;
 use follow::Follow;
-use log::{Log, create};
+use log::Log;
 use member::Member;
 pub use member::Remote;
 use partial::Loss;
@@ -302,7 +303,7 @@ impl Offer for Fleet<'_> {
         let clock = Clock::now();
         let hlog = self.hlog.clone();
         // The log's file is opened before any load: a name that cannot be written costs no run.
-        let mut file = hlog.as_deref().map(create).transpose()?;
+        let mut file = hlog.as_deref().map(create_hlog).transpose()?;
         let mut serializer = V2DeflateSerializer::new();
         let mut log = match (&mut file, &hlog) {
             (Some(file), Some(path)) => Some(Log::begin(file, &mut serializer, path, clock)?),
@@ -320,6 +321,11 @@ impl Offer for Fleet<'_> {
                 let _ = member.send(&Order::Stop);
             }
         }
-        self.put_together(settings, slo, clock, lost, log.as_mut())
+        let offered = self.put_together(settings, slo, clock, lost, log.as_mut())?;
+        drop(log);
+        if let (Some(file), Some(path)) = (&mut file, &hlog) {
+            end_hlog(file, path)?;
+        }
+        Ok(offered)
     }
 }

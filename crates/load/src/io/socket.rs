@@ -1,13 +1,26 @@
-//! TCP sockets: connecting with and without waiting, and the options that a load generator needs.
+//! Sockets: connecting with and without waiting, and the options that a load generator needs.
 
 use std::io;
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::address::Address;
+
 /// Connects and returns a non-blocking socket.
-pub fn connect_blocking(target: SocketAddr, timeout: Duration) -> io::Result<OwnedFd> {
+pub fn connect_blocking(target: &Address, timeout: Duration) -> io::Result<OwnedFd> {
+    let target = match target {
+        Address::Inet(target) => *target,
+        unix => {
+            let socket = connect_unix(unix, Some(timeout))?;
+            let stream = UnixStream::from(socket);
+            stream.set_nonblocking(true)?;
+            return Ok(stream.into());
+        }
+    };
     let stream = TcpStream::connect_timeout(&target, timeout)?;
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
@@ -16,8 +29,73 @@ pub fn connect_blocking(target: SocketAddr, timeout: Duration) -> io::Result<Own
     Ok(socket)
 }
 
+/// Connects to a Unix socket: within `timeout`, or without waiting where the server's queue is full.
+fn connect_unix(target: &Address, timeout: Option<Duration>) -> io::Result<OwnedFd> {
+    let blocks = if timeout.is_some() {
+        0
+    } else {
+        libc::SOCK_NONBLOCK
+    };
+    // SAFETY: socket has no preconditions.
+    let fd = unsafe {
+        libc::socket(
+            libc::AF_UNIX,
+            libc::SOCK_STREAM | libc::SOCK_CLOEXEC | blocks,
+            0,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just opened and belongs to nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    if timeout.is_some() {
+        // It bounds the wait for room in the server's queue as well (unix(7)).
+        let stream = UnixStream::from(socket.try_clone()?);
+        stream.set_write_timeout(timeout)?;
+    }
+    let (address, length) = raw_unix_address(target)?;
+    // SAFETY: `address` holds a Unix address of `length` bytes.
+    let status = unsafe { libc::connect(fd, (&raw const address).cast(), length) };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if timeout.is_some() {
+        UnixStream::from(socket.try_clone()?).set_write_timeout(None)?;
+    }
+    Ok(socket)
+}
+
+fn raw_unix_address(target: &Address) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+    let (first, name) = match target {
+        Address::Unix(path) => (None, path.as_os_str().as_bytes()),
+        Address::Abstract(name) => (Some(0), name.as_bytes()),
+        Address::Inet(_) => return Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    };
+    // SAFETY: all-zero bytes are a valid sockaddr_un.
+    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let bytes = first.into_iter().chain(name.iter().copied());
+    let mut used = 0;
+    for byte in bytes {
+        let place = address.sun_path.get_mut(used);
+        *place.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))? = byte as libc::c_char;
+        used += 1;
+    }
+    let length = mem::offset_of!(libc::sockaddr_un, sun_path) + used;
+    Ok((address, length as libc::socklen_t))
+}
+
 /// Begins to connect and returns at once.
-pub fn connect_start(target: SocketAddr) -> io::Result<OwnedFd> {
+pub fn connect_start(target: &Address) -> io::Result<OwnedFd> {
+    match target {
+        Address::Inet(target) => connect_start_inet(*target),
+        // The kernel puts a connection into a Unix socket's queue at once.
+        unix => connect_unix(unix, None),
+    }
+}
+
+fn connect_start_inet(target: SocketAddr) -> io::Result<OwnedFd> {
     let family = if target.is_ipv4() {
         libc::AF_INET
     } else {

@@ -1,12 +1,14 @@
 //! The interval log: the histograms of every interval in a file, in HdrHistogram's own format (V2, deflated).
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogWriter, IntervalLogWriterBuilder, IntervalLogWriterError, Tag,
+};
+use hdrhistogram::serialization::{V2DeflateSerializeError, V2DeflateSerializer};
 use steelyard_record::Clock;
 
 use crate::LoadError;
@@ -16,6 +18,31 @@ use super::file_error;
 
 /// Writes to the log's file.
 pub type HlogWriter<'a> = IntervalLogWriter<'a, 'a, BufWriter<File>, V2DeflateSerializer>;
+
+/// Creates the log's file.
+pub fn create_hlog(path: &Path) -> Result<BufWriter<File>, LoadError> {
+    let file = File::create(path).map_err(|source| file_error(path, source))?;
+    Ok(BufWriter::new(file))
+}
+
+/// Ends the log: what its buffer holds is written, and has reached the disk. A buffer that is dropped would hide the
+/// error of a full disk.
+pub fn end_hlog(file: &mut BufWriter<File>, path: &Path) -> Result<(), LoadError> {
+    file.flush()
+        .and_then(|()| match file.get_ref().sync_all() {
+            // Pipes and devices have nothing to bring to a disk.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::InvalidInput | ErrorKind::Unsupported
+                ) =>
+            {
+                Ok(())
+            }
+            synced => synced,
+        })
+        .map_err(|source| file_error(path, source))
+}
 
 /// Writes what an interval log opens with.
 pub fn begin_hlog<'a>(
@@ -50,8 +77,19 @@ pub fn write_interval(
         ("queued", &latencies.queued),
     ] {
         hlog.write_histogram(histogram, start, length, Tag::new(tag))
-            .map_err(|error| std::io::Error::other(format!("{error:?}")))?;
+            .map_err(io_error)?;
         between();
     }
     Ok(())
+}
+
+/// What the system said, where it was the system.
+fn io_error(error: IntervalLogWriterError<V2DeflateSerializeError>) -> std::io::Error {
+    match error {
+        IntervalLogWriterError::IoError(source)
+        | IntervalLogWriterError::SerializeError(V2DeflateSerializeError::IoError(source)) => {
+            source
+        }
+        error => std::io::Error::other(format!("{error:?}")),
+    }
 }

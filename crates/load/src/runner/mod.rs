@@ -4,8 +4,7 @@ pub mod hlog;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufWriter};
+use std::io::BufRead;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +29,7 @@ use crate::settings::{IoChoice, Settings};
 use crate::workload::Workload;
 use crate::{LoadError, summary};
 
-use hlog::{HlogWriter, begin_hlog, write_interval};
+use hlog::{HlogWriter, begin_hlog, create_hlog, end_hlog, write_interval};
 use worker::{Worker, task};
 
 /// Time that the result may take after a request to stop.
@@ -88,24 +87,32 @@ pub struct Whole {
 /// The same, with the histograms.
 pub fn run_whole(settings: &Settings, surroundings: Surroundings<'_>) -> Result<Whole, LoadError> {
     settings.check()?;
+    let settings = &Settings {
+        target: settings.target.reach()?,
+        ..settings.clone()
+    };
     let io = choose_io(settings.io)?;
     let workload = Arc::new(Workload::of(settings)?);
 
     // The log's file is opened before any load: a name that cannot be written costs no run.
     let clock = Clock::now();
-    let mut file;
+    let log = surroundings.hlog.clone();
+    let mut file = log.as_deref().map(create_hlog).transpose()?;
     let mut serializer = V2DeflateSerializer::new();
-    let mut hlog = None;
-    if let Some(path) = &surroundings.hlog {
-        file = BufWriter::new(File::create(path).map_err(|source| file_error(path, source))?);
-        hlog = Some(begin_hlog(&mut file, &mut serializer, path, clock)?);
-    }
+    let mut hlog = match (&mut file, &log) {
+        (Some(file), Some(path)) => Some(begin_hlog(file, &mut serializer, path, clock)?),
+        _ => None,
+    };
     let codecs = factory(settings, &workload)?;
     set_up(settings, &workload)?;
     let mut runner = Runner::start(settings, surroundings, io, &workload, &codecs, clock)?;
     runner.wait_ready()?;
     runner.begin();
     runner.gather(&mut hlog)?;
+    drop(hlog);
+    if let (Some(file), Some(path)) = (&mut file, &log) {
+        end_hlog(file, path)?;
+    }
     let Runner {
         surroundings,
         outcome,

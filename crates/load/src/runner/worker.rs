@@ -28,13 +28,14 @@ pub fn task(
     let threads = u64::from(settings.threads);
     Task {
         index: index as usize,
-        target: settings.target,
+        target: settings.target.first().clone(),
         connections: (u64::from(index)..u64::from(settings.connections))
             .step_by(threads as usize)
             .collect(),
         depth: settings.depth as usize,
         max_outstanding: settings.max_outstanding.div_ceil(threads) as usize,
         drain_ns: settings.drain_ns,
+        timeout_ns: settings.timeout_ns.unwrap_or(u64::MAX),
         seed: settings.seed,
         workload: Arc::clone(workload),
         prefill: settings.prefill.map(|operation| Prefill {

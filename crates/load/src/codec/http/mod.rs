@@ -1,95 +1,58 @@
 //! HTTP/1.1 (RFC 9110, RFC 9112): requests from templates, answers counted by the class of their status.
 //!
 //! Bodies are followed through without keeping them: by Content-Length, in chunks, or until the server closes.
-//! Redirects are not followed. A server may end a connection after an answer; it says so, and that is no error. Not
-//! here: cookies, authentication, content codings, upgrades.
+//! Redirects are not followed. A server may end a connection after an answer; it says so, and that is no error. Forms that
+//! servers send and the RFCs have abolished are read as curl reads them: continued header lines, space before a colon,
+//! `http/1.1`, a bare line feed. What is refused has a kind of its own that names the cause. Not here: cookies, content
+//! codings, upgrades.
+
+mod script;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
+pub use script::HttpScript;
+
 use super::{Answer, Codec, Outcome, ProtocolError};
-use crate::mix::Text;
-use crate::mix::{HttpTemplate, Mix, Template};
 use crate::workload::{Request, Workload, write_decimal};
 
-/// Most bytes of an answer's head.
-const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of an answer's head; curl's bound.
+const HEAD_BYTES_MAX: usize = 300 << 10;
 /// Longest line with a chunk's size.
 const CHUNK_LINE_BYTES_MAX: usize = 4 << 10;
 
+/// The answer does not begin as HTTP does.
 const GARBAGE: ProtocolError = ProtocolError { kind: "garbage" };
-
-/// What every connection of a load sends, by operation and step.
-#[derive(Debug, Default)]
-pub struct HttpScript {
-    steps: Vec<Vec<Step>>,
-    /// Whether any of them is a HEAD, whose answers announce bodies that do not come.
-    asks_heads: bool,
-}
-
-#[derive(Debug)]
-struct Step {
-    /// The head, up to the length of the body if there is one.
-    head: Text,
-    body: Option<Text>,
-    is_head: bool,
-}
-
-impl HttpScript {
-    /// The requests of `mix` for the server at `target`.
-    pub fn of(mix: &Mix, target: SocketAddr) -> Self {
-        let steps: Vec<Vec<Step>> = mix
-            .operations
-            .iter()
-            .map(|operation| {
-                let templates = operation.steps.iter();
-                let http = templates.filter_map(|template| match template {
-                    Template::Http(http) => Some(Step::of(http, target)),
-                    _ => None,
-                });
-                http.collect()
-            })
-            .collect();
-        let asks_heads = steps.iter().flatten().any(|step| step.is_head);
-        Self { steps, asks_heads }
-    }
-}
-
-impl Step {
-    fn of(http: &HttpTemplate, target: SocketAddr) -> Self {
-        let mut head = vec![
-            Text::literal(format!("{} ", http.method)),
-            http.path.clone(),
-            Text::literal(" HTTP/1.1\r\n"),
-        ];
-        if !http
-            .headers
-            .iter()
-            .any(|(name, _)| name.eq_ignore_ascii_case("host"))
-        {
-            head.push(Text::literal(format!("Host: {target}\r\n")));
-        }
-        for (name, value) in &http.headers {
-            head.push(Text::literal(format!("{name}: ")));
-            head.push(value.clone());
-            head.push(Text::literal("\r\n"));
-        }
-        // RFC 9110, 8.6: these methods expect a body, and say so when they have none.
-        let expects = matches!(http.method.as_str(), "POST" | "PUT" | "PATCH");
-        let body = (expects || !http.body.is_empty()).then(|| http.body.clone());
-        head.push(Text::literal(if body.is_some() {
-            "Content-Length: "
-        } else {
-            "\r\n"
-        }));
-        Self {
-            head: Text::concat(head),
-            body,
-            is_head: http.method == "HEAD",
-        }
-    }
-}
+/// HTTP, but not 1.x: the server speaks another version on this port.
+const VERSION: ProtocolError = ProtocolError {
+    kind: "http-version",
+};
+/// A status line without a status.
+const STATUS_LINE: ProtocolError = ProtocolError {
+    kind: "http-status-line",
+};
+/// A header line without a name or a colon.
+const HEADER_LINE: ProtocolError = ProtocolError {
+    kind: "http-header-line",
+};
+/// More than [`HEAD_BYTES_MAX`] in a head or in trailers.
+const HEAD_LENGTH: ProtocolError = ProtocolError {
+    kind: "http-head-too-long",
+};
+/// A Content-Length that is no number, or two that differ.
+const CONTENT_LENGTH: ProtocolError = ProtocolError {
+    kind: "http-content-length",
+};
+/// A chunk whose size or end is none.
+const CHUNK: ProtocolError = ProtocolError { kind: "http-chunk" };
+/// An upgrade to a protocol that was not asked for.
+const UPGRADE: ProtocolError = ProtocolError {
+    kind: "http-upgrade",
+};
+/// Bytes after the last answer of a connection.
+const AFTER_END: ProtocolError = ProtocolError {
+    kind: "http-bytes-after-end",
+};
 
 /// Where in an answer a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +86,43 @@ struct Head {
     close: bool,
     keep_alive: bool,
     is_1_0: bool,
+    has_headers: bool,
     bytes: usize,
+}
+
+/// Headers that say how a body or a connection ends.
+const HELD: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"connection"];
+
+impl Head {
+    /// Takes one of [`HELD`].
+    fn take(&mut self, line: &[u8]) -> Result<(), ProtocolError> {
+        let colon = memchr::memchr(b':', line).ok_or(HEADER_LINE)?;
+        let (name, value) = (
+            line[..colon].trim_ascii_end(),
+            line[colon + 1..].trim_ascii(),
+        );
+        let mut words = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        if name.eq_ignore_ascii_case(b"content-length") {
+            // RFC 9110, 8.6: the same number several times is that number.
+            for word in words {
+                let length = decimal(word).ok_or(CONTENT_LENGTH)?;
+                if self.length.is_some_and(|known| known != length) {
+                    return Err(CONTENT_LENGTH);
+                }
+                self.length = Some(length);
+            }
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            let last = words.next_back().unwrap_or_default();
+            self.chunked = last.eq_ignore_ascii_case(b"chunked");
+            self.coded = !self.chunked;
+        } else {
+            for option in words {
+                self.close |= option.eq_ignore_ascii_case(b"close");
+                self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A connection that speaks HTTP/1.1.
@@ -136,6 +135,8 @@ pub struct Http {
     head: Head,
     /// The beginning of a line whose end has not come yet.
     line: Vec<u8>,
+    /// A header that says how the body or the connection ends, until the next line shows that it is whole.
+    held: Vec<u8>,
 }
 
 impl Default for Http {
@@ -153,6 +154,7 @@ impl Http {
             place: Place::Status,
             head: Head::default(),
             line: Vec::new(),
+            held: Vec::new(),
         }
     }
 
@@ -164,15 +166,18 @@ impl Http {
                     // RFC 9112, 2.2 lets servers pass over an empty line before a request; some send one after a body.
                     return Err(GARBAGE);
                 }
-                (self.head.status, self.head.is_1_0) = status(line).ok_or(GARBAGE)?;
+                (self.head.status, self.head.is_1_0) = status(line)?;
                 self.place = Place::Headers;
             }
-            Place::Headers if line.is_empty() => self.end_head(answers)?,
+            Place::Headers if line.is_empty() => {
+                self.take_held()?;
+                self.end_head(answers)?;
+            }
             Place::Headers => self.take_header(line)?,
             Place::ChunkSize => {
-                self.place = match chunk_size(line).ok_or(GARBAGE)? {
+                self.place = match chunk_size(line).ok_or(CHUNK)? {
                     0 => Place::Trailers,
-                    bytes => Place::Chunk(bytes.checked_add(2).ok_or(GARBAGE)?),
+                    bytes => Place::Chunk(bytes.checked_add(2).ok_or(CHUNK)?),
                 };
             }
             Place::Trailers if line.is_empty() => self.end_answer(answers),
@@ -186,40 +191,48 @@ impl Http {
 
     #[inline]
     fn take_header(&mut self, line: &[u8]) -> Result<(), ProtocolError> {
-        let colon = memchr::memchr(b':', line).ok_or(GARBAGE)?;
-        let name = &line[..colon];
-        // Also refuses lines that continue the one before, which RFC 9112 has abolished.
-        if !name.first().is_some_and(u8::is_ascii_graphic) || name.last() == Some(&b' ') {
-            return Err(GARBAGE);
-        }
-        if !matches!(name[0] | 0x20, b'c' | b't') {
+        if matches!(line[0], b' ' | b'\t') {
+            // It continues the header before it, which RFC 9112 has abolished and servers still send.
+            if !self.held.is_empty() {
+                self.held.push(b' ');
+                self.held.extend_from_slice(line.trim_ascii());
+            } else if !self.head.has_headers {
+                return Err(HEADER_LINE);
+            }
             return Ok(());
         }
-        let value = line[colon + 1..].trim_ascii();
-        if name.eq_ignore_ascii_case(b"content-length") {
-            let length = decimal(value).ok_or(GARBAGE)?;
-            if self.head.length.is_some_and(|known| known != length) {
-                return Err(GARBAGE);
-            }
-            self.head.length = Some(length);
-        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            let last = value.rsplit(|&byte| byte == b',').next().unwrap_or(value);
-            self.head.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
-            self.head.coded = !self.head.chunked;
-        } else if name.eq_ignore_ascii_case(b"connection") {
-            for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
-                self.head.close |= option.eq_ignore_ascii_case(b"close");
-                self.head.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-            }
+        self.take_held()?;
+        self.head.has_headers = true;
+        let colon = memchr::memchr(b':', line).ok_or(HEADER_LINE)?;
+        let name = line[..colon].trim_ascii_end();
+        if !name.first().is_some_and(u8::is_ascii_graphic) {
+            return Err(HEADER_LINE);
+        }
+        if matches!(name[0] | 0x20, b'c' | b't')
+            && HELD.iter().any(|known| name.eq_ignore_ascii_case(known))
+        {
+            self.held.extend_from_slice(line);
         }
         Ok(())
+    }
+
+    /// Takes the header that waited for its end.
+    fn take_held(&mut self) -> Result<(), ProtocolError> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let mut line = std::mem::take(&mut self.held);
+        let taken = self.head.take(&line);
+        line.clear();
+        self.held = line;
+        taken
     }
 
     /// The head is whole: finds out how the body ends (RFC 9112, 6.3).
     fn end_head(&mut self, answers: &mut Vec<Answer>) -> Result<(), ProtocolError> {
         let head = self.head;
         if head.status == 101 {
-            return Err(GARBAGE);
+            return Err(UPGRADE);
         }
         if head.status < 200 {
             // An interim answer: the answer is still to come.
@@ -246,6 +259,14 @@ impl Http {
         Ok(())
     }
 
+    fn too_long(&self) -> ProtocolError {
+        match self.place {
+            Place::ChunkSize => CHUNK,
+            Place::Status => GARBAGE,
+            _ => HEAD_LENGTH,
+        }
+    }
+
     fn end_answer(&mut self, answers: &mut Vec<Answer>) {
         self.heads.pop_front();
         let head = std::mem::take(&mut self.head);
@@ -256,7 +277,9 @@ impl Http {
             2 => Outcome::Class("2xx"),
             3 => Outcome::Class("3xx"),
             4 => Outcome::Refused("status-4xx"),
-            _ => Outcome::Refused("status-5xx"),
+            5 => Outcome::Refused("status-5xx"),
+            // No class of RFC 9110; some servers and proxies have their own.
+            _ => Outcome::Refused("status-other"),
         };
         answers.push(outcome.into());
     }
@@ -279,7 +302,7 @@ impl Http {
                         && left - index < take
                         && rest[(left - index) as usize] != expected
                     {
-                        return Err(GARBAGE);
+                        return Err(CHUNK);
                     }
                 }
                 self.place = if take == left {
@@ -323,7 +346,7 @@ impl Codec for Http {
         while !rest.is_empty() {
             if self.place == Place::Finished {
                 // The server has said that nothing more would come.
-                return Err(GARBAGE);
+                return Err(AFTER_END);
             }
             let skipped = self.skip(rest, answers)?;
             if skipped > 0 {
@@ -336,13 +359,13 @@ impl Codec for Http {
             };
             let Some(end) = memchr::memchr(b'\n', rest) else {
                 if self.line.len() + rest.len() > most {
-                    return Err(GARBAGE);
+                    return Err(self.too_long());
                 }
                 self.line.extend_from_slice(rest);
                 return Ok(());
             };
             if self.line.len() + end > most {
-                return Err(GARBAGE);
+                return Err(self.too_long());
             }
             if self.place != Place::ChunkSize {
                 self.head.bytes += self.line.len() + end + 1;
@@ -373,17 +396,25 @@ impl Codec for Http {
 }
 
 /// The status and whether the version is 1.0, of `HTTP/1.1 200 OK`.
-fn status(line: &[u8]) -> Option<(u16, bool)> {
-    let version = line.strip_prefix(b"HTTP/1.")?;
-    let (&minor, rest) = version.split_first()?;
-    let digits = rest.strip_prefix(b" ")?;
-    if !minor.is_ascii_digit() || digits.len() < 3 || digits.get(3).is_some_and(|&b| b != b' ') {
-        return None;
+fn status(line: &[u8]) -> Result<(u16, bool), ProtocolError> {
+    let (scheme, rest) = line.split_at_checked(5).ok_or(GARBAGE)?;
+    if !scheme.eq_ignore_ascii_case(b"HTTP/") {
+        return Err(GARBAGE);
     }
-    let status = decimal(&digits[..3])? as u16;
-    (100..600)
-        .contains(&status)
-        .then_some((status, minor == b'0'))
+    let version = rest.strip_prefix(b"1.").ok_or(VERSION)?;
+    let (&minor, rest) = version.split_first().ok_or(VERSION)?;
+    if !minor.is_ascii_digit() {
+        return Err(VERSION);
+    }
+    let digits = rest.strip_prefix(b" ").ok_or(STATUS_LINE)?;
+    if digits.len() < 3 || digits.get(3).is_some_and(|&b| b != b' ') {
+        return Err(STATUS_LINE);
+    }
+    let status = decimal(&digits[..3]).ok_or(STATUS_LINE)? as u16;
+    match status {
+        100.. => Ok((status, minor == b'0')),
+        _ => Err(STATUS_LINE),
+    }
 }
 
 /// A number of decimal digits, nothing else.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::Sizes;
+use crate::settings::Settings;
 use crate::workload::Keyspace;
 use crate::workload::Popularity;
 use proptest::prelude::*;
@@ -36,8 +37,7 @@ fn requests_carry_what_the_mix_says() {
     let mix = mix.for_protocol(crate::protocol::Protocol::Http).unwrap();
     let keys = Keyspace::new(100, Sizes::fixed(6), Sizes::fixed(5), false).unwrap();
     let workload = Workload::new(keys, Popularity::Uniform, Arc::new(mix)).unwrap();
-    let target = "127.0.0.1:80".parse().unwrap();
-    let script = Arc::new(HttpScript::of(workload.mix(), target));
+    let script = Arc::new(HttpScript::of(workload.mix(), &settings_of("127.0.0.1:80")).unwrap());
     let (mut codec, mut out, mut key) = (Http::new(script), Vec::new(), Vec::new());
     let request = Request::of(0, 3);
     codec.encode(&request, &workload, &mut out);
@@ -97,7 +97,7 @@ fn a_connection_ends_when_the_server_says_so() {
     assert_eq!(decode(kept).unwrap(), (vec![Outcome::Class("2xx")], false));
     // Nothing may follow what was the last answer.
     let more = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\nH";
-    assert_eq!(decode(more), Err(GARBAGE));
+    assert_eq!(decode(more), Err(AFTER_END));
 }
 
 #[test]
@@ -123,32 +123,111 @@ fn garbage_is_an_error() {
         b"X: y\r\n".repeat(HEAD_BYTES_MAX / 6 + 1),
     ]
     .concat();
-    for bad in [
-        &b"VALUE k 0 1\r\n"[..],
-        b"\r\n",
-        b"HTTP/2 200 OK\r\n",
-        b"HTTP/1.1 20 OK\r\n",
-        b"HTTP/1.1 2000 OK\r\n",
-        b"HTTP/1.1 600 OK\r\n",
-        b"HTTP/1.1 099 OK\r\n",
-        b"HTTP/1.1 101 Switching\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nno colon\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length : 1\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n  2\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
-        &long,
-        &many,
+    for (bad, why) in [
+        (&b"VALUE k 0 1\r\n"[..], GARBAGE),
+        (b"\r\n", GARBAGE),
+        (b"HTTP/2 200 OK\r\n", VERSION),
+        (b"HTTP/1.1 20 OK\r\n", STATUS_LINE),
+        (b"HTTP/1.1 2000 OK\r\n", STATUS_LINE),
+        (b"HTTP/1.1 099 OK\r\n", STATUS_LINE),
+        (b"HTTP/1.1 101 Switching\r\n\r\n", UPGRADE),
+        (b"HTTP/1.1 200 OK\r\nno colon\r\n", HEADER_LINE),
+        (b"HTTP/1.1 200 OK\r\n : a\r\n", HEADER_LINE),
+        (b"HTTP/1.1 200 OK\r\n:a\r\n", HEADER_LINE),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            CONTENT_LENGTH,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n",
+            CONTENT_LENGTH,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            CONTENT_LENGTH,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n  2\r\n\r\n",
+            CONTENT_LENGTH,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+            CHUNK,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
+            CHUNK,
+        ),
+        (&long, HEAD_LENGTH),
+        (&many, HEAD_LENGTH),
     ] {
         assert_eq!(
             decode(bad),
-            Err(GARBAGE),
+            Err(why),
             "{}",
-            String::from_utf8_lossy(bad)
+            bad[..bad.len().min(99)].escape_ascii()
         );
+    }
+}
+
+#[test]
+fn forms_that_curl_takes_are_taken() {
+    for text in [
+        &b"http/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"[..],
+        b"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\na",
+        b"HTTP/1.1 200 OK\nContent-Length: 1\n\na",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 1\r\nX : y\r\n\r\na",
+        b"HTTP/1.1 200 OK\r\nContent-Length:\r\n 1\r\n\r\na",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\na",
+        b"HTTP/1.1 200 OK\r\nX: y,\r\n\tz: 5\r\nContent-Length: 1\r\n\r\na",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na",
+    ] {
+        let found = decode(text);
+        assert_eq!(found, Ok((vec![Outcome::Class("2xx")], false)), "{}", text.escape_ascii());
+    }
+    let long = [
+        b"HTTP/1.1 200 OK\r\nX: ".to_vec(),
+        vec![b'x'; 200_000],
+        b"\r\nConnection: keep-alive,\r\n close\r\nContent-Length: 0\r\n\r\n".to_vec(),
+    ];
+    assert_eq!(
+        decode(&long.concat()),
+        Ok((vec![Outcome::Class("2xx")], true))
+    );
+    let other = decode(b"HTTP/1.1 999 Denied\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(other, Ok((vec![Outcome::Refused("status-other")], false)));
+}
+
+#[test]
+fn who_asks_is_in_every_head() {
+    let head = |change: &dyn Fn(&mut Settings)| {
+        let mut settings = settings_of("127.0.0.1:80");
+        change(&mut settings);
+        let mix = crate::mix::Mix::of_path("/").unwrap();
+        let script = HttpScript::of(&mix, &settings).unwrap();
+        let text = script.steps[0][0].head.as_literal().unwrap().to_vec();
+        String::from_utf8(text).unwrap()
+    };
+    let basic = head(&|settings| {
+        settings.credentials = Some(crate::settings::Credentials {
+            user: "Aladdin".to_owned(),
+            password: "open sesame".to_owned(),
+        });
+    });
+    // The example of RFC 7617.
+    assert!(basic.contains("\r\nAuthorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"));
+    let bearer = head(&|settings| settings.token = Some(crate::settings::Secret::new("a.b")));
+    assert!(bearer.contains("\r\nAuthorization: Bearer a.b\r\n"));
+    let unix = head(&|settings| settings.target = crate::Addresses::resolve("unix:@a").unwrap());
+    assert_eq!(unix, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+}
+
+fn settings_of(target: &str) -> Settings {
+    Settings {
+        protocol: crate::Protocol::Http,
+        target: crate::Addresses::resolve(target).unwrap(),
+        ..crate::settings::tests::settings()
     }
 }
 

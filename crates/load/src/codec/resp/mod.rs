@@ -3,15 +3,20 @@
 //!
 //! Commands are templates whose constant parts are built once. Answers are followed through without keeping them: what is
 //! looked up is known to be there or not by the answer's first line. A push message is no answer, an error
-//! anywhere inside an answer makes it an error. Not here: the handshake of RESP3, authentication, cluster redirection.
+//! anywhere inside an answer makes it an error. Before the first request stand who asks and the database ([`greeting`]). Not
+//! here: the handshake of RESP3, cluster redirection.
+
+mod greeting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use self::greeting::Greeting;
 use super::lines::{self, Framing, Lines};
 use super::{Answer, Codec, Outcome, ProtocolError};
 use crate::mix::{Effect, Text};
 use crate::mix::{Mix, Template};
+use crate::settings::Settings;
 use crate::workload::{Request, Workload, decimal_digits, write_decimal};
 
 /// Largest bulk string that a server may announce; Redis' own bound is 512 MiB unless configured.
@@ -27,6 +32,7 @@ const GARBAGE: ProtocolError = ProtocolError { kind: "garbage" };
 #[derive(Debug, Default)]
 pub struct RespScript {
     steps: Vec<Vec<Command>>,
+    greeting: Greeting,
 }
 
 #[derive(Debug)]
@@ -44,8 +50,8 @@ enum Part {
 }
 
 impl RespScript {
-    /// The commands of `mix`.
-    pub fn of(mix: &Mix) -> Self {
+    /// The commands of `mix`, after those that `settings` open a connection with.
+    pub fn of(mix: &Mix, settings: &Settings) -> Self {
         let command = |template: &Template, effect| {
             let parts = match template {
                 Template::Redis(words) => parts(words),
@@ -64,6 +70,7 @@ impl RespScript {
         });
         Self {
             steps: steps.collect(),
+            greeting: Greeting::of(settings),
         }
     }
 }
@@ -129,6 +136,9 @@ pub struct Resp {
     shape: Shape,
     /// The first error in the answer under way.
     error: Option<&'static str>,
+    /// Commands of the greeting that have been answered.
+    greeted: usize,
+    complaint: Option<String>,
 }
 
 impl Default for Resp {
@@ -147,6 +157,30 @@ impl Resp {
             aggregates: Vec::new(),
             shape: Shape::Something,
             error: None,
+            greeted: 0,
+            complaint: None,
+        }
+    }
+
+    /// Takes the answer to a command of the greeting.
+    fn take_greeting(&mut self, line: &[u8]) -> Result<(), ProtocolError> {
+        let asked = self.script.greeting.asked[self.greeted];
+        match line.split_first() {
+            Some((b'+', _)) => {
+                self.greeted += 1;
+                Ok(())
+            }
+            Some((b'-', text)) => {
+                let text = String::from_utf8_lossy(text);
+                self.complaint = Some(format!("the server refused {asked}: {text}"));
+                Err(ProtocolError {
+                    kind: "bad-credentials",
+                })
+            }
+            _ => {
+                self.complaint = Some(format!("the server's answer about {asked} is not Redis'"));
+                Err(GARBAGE)
+            }
         }
     }
 
@@ -241,6 +275,9 @@ impl Lines for Resp {
     }
 
     fn take_line(&mut self, line: &[u8], answers: &mut Vec<Answer>) -> Result<(), ProtocolError> {
+        if !self.ready() {
+            return self.take_greeting(line);
+        }
         let (&kind, text) = line.split_first().ok_or(GARBAGE)?;
         match kind {
             b'$' | b'=' | b'!' => {
@@ -278,6 +315,19 @@ impl Lines for Resp {
 }
 
 impl Codec for Resp {
+    fn open(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.script.greeting.bytes);
+    }
+
+    #[inline]
+    fn ready(&self) -> bool {
+        self.greeted == self.script.greeting.asked.len()
+    }
+
+    fn complaint(&self) -> Option<&str> {
+        self.complaint.as_deref()
+    }
+
     fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>) {
         let command = &self.script.steps[request.operation][request.step as usize];
         for part in &command.parts {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::Sizes;
 use crate::protocol::Protocol;
+use crate::settings::tests::settings;
 use crate::workload::Keyspace;
 use crate::workload::{GET, Popularity, SET};
 use proptest::prelude::*;
@@ -24,7 +25,7 @@ fn decode(effect: Effect, pieces: &[&[u8]]) -> Result<Vec<Outcome>, ProtocolErro
 #[test]
 fn commands_are_arrays_of_bulk_strings() {
     let workload = workload();
-    let script = Arc::new(RespScript::of(workload.mix()));
+    let script = Arc::new(RespScript::of(workload.mix(), &settings()));
     let (mut codec, mut out) = (Resp::new(script), Vec::new());
     codec.encode(&Request::of(GET, 7), &workload, &mut out);
     codec.encode(&Request::of(SET, 7), &workload, &mut out);

@@ -7,6 +7,7 @@
 //! ciphers, and a figure must not depend on which version a server happened to choose.
 
 mod trust;
+mod verifier;
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
@@ -157,13 +158,27 @@ fn complain(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         ) => (
             "tls-certificate",
-            "the server's certificate is from an unknown authority (see --tls-ca)".to_owned(),
+            "the server's certificate is self-signed or from an unknown authority: name it with --tls-ca, or use \
+             --insecure to take any"
+                .to_owned(),
         ),
         Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => (
             "tls-certificate",
             format!("the server's certificate is not for {name:?} (see --tls-name)"),
+        ),
+        Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => (
+            "tls-certificate",
+            "the server's certificate has expired (--insecure takes it)".to_owned(),
+        ),
+        Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        ) => (
+            "tls-certificate",
+            "the server's certificate is not valid yet: is this machine's clock right? (--insecure takes it)".to_owned(),
         ),
         Error::InvalidCertificate(error) => (
             "tls-certificate",
@@ -176,6 +191,22 @@ fn complain(
         | Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => (
             "tls-version",
             "the server does not speak TLS 1.3".to_owned(),
+        ),
+        Error::AlertReceived(AlertDescription::CertificateRequired) => (
+            "tls-client-certificate",
+            "the server wants a certificate from this side: use --tls-cert and --tls-key".to_owned(),
+        ),
+        Error::AlertReceived(
+            AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied,
+        ) => (
+            "tls-client-certificate",
+            format!("the server refused the certificate of --tls-cert ({error})"),
         ),
         Error::AlertReceived(alert) => (
             "tls-alert",

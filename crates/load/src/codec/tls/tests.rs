@@ -45,6 +45,8 @@ impl Authority {
         let tls = settings::Tls {
             ca: Some(self.file()),
             name: name.to_owned(),
+            insecure: false,
+            client: None,
         };
         Tls::new(MemcachedText::default(), Trust::new(&tls).unwrap())
     }
@@ -268,6 +270,8 @@ fn what_cannot_be_trusted_is_refused_at_once() {
         Trust::new(&settings::Tls {
             ca: Some(ca),
             name: name.to_owned(),
+            insecure: false,
+            client: None,
         })
     };
     assert!(matches!(

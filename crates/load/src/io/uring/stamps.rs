@@ -18,6 +18,9 @@ const DISTANCE_NS: u64 = 100_000_000;
 
 /// Asks the kernel to stamp what a socket receives.
 pub fn ask(socket: &OwnedFd) -> io::Result<()> {
+    if domain(socket)? == libc::AF_UNIX {
+        return Err(io::Error::from(io::ErrorKind::Unsupported));
+    }
     let flags: libc::c_uint = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     // SAFETY: the pointer and the length describe `flags`.
     let status = unsafe {
@@ -31,6 +34,27 @@ pub fn ask(socket: &OwnedFd) -> io::Result<()> {
     };
     if status == 0 {
         Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The address family: Unix sockets take the option and stamp nothing.
+fn domain(socket: &OwnedFd) -> io::Result<libc::c_int> {
+    let mut domain: libc::c_int = 0;
+    let mut length = mem::size_of_val(&domain) as libc::socklen_t;
+    // SAFETY: the pointers describe `domain` and `length`, both writable.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_DOMAIN,
+            (&raw mut domain).cast(),
+            &mut length,
+        )
+    };
+    if status == 0 {
+        Ok(domain)
     } else {
         Err(io::Error::last_os_error())
     }

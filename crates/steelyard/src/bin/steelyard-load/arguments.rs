@@ -10,31 +10,47 @@ use steelyard::args;
 #[derive(Debug, Clone, clap::Args)]
 pub struct LoadArguments {
     /// URL of the server, instead of --target, --protocol, --tls and --path: http://HOST[:PORT][/PATH], https://...,
-    /// redis://..., rediss://..., memcache://..., cql://... or thrift://...
+    /// redis://[USER:PASSWORD@]..., rediss://..., memcache://..., cql://... or thrift://...; SCHEME+unix:///PATH is a
+    /// Unix socket
     #[arg(value_name = "URL", value_parser = crate::url::checked, conflicts_with_all = ["target", "protocol", "tls", "path"])]
     pub url: Option<String>,
     /// Protocol of the server
     #[arg(long, value_enum, default_value = "memcached")]
     pub protocol: ProtocolArgument,
-    /// Address and port of the server
+    /// Address and port of the server; unix:PATH or unix:@NAME for a Unix socket. All addresses of a name are tried
     // Required, yet optional to the parser: a subcommand has its own.
-    #[arg(long, value_name = "ADDR:PORT", required_unless_present = "url")]
+    #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["url", "unix_socket"])]
     pub target: Option<String>,
+    /// Unix socket to connect to, in place of the address of the URL or of --target; @NAME is an abstract one
+    #[arg(long, value_name = "PATH")]
+    pub unix_socket: Option<String>,
     /// Use TLS 1.3
     #[arg(long)]
     pub tls: bool,
-    /// Trusted certificates (PEM), instead of the system's
+    /// Trusted certificates (PEM) of authorities, or of the server itself, instead of the system's
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
     /// Name that the server's certificate must have [default: the host of --target]
     #[arg(long, value_name = "NAME")]
     pub tls_name: Option<String>,
-    /// User name for servers with authentication (CQL)
+    /// Take any certificate of the server
+    #[arg(long, conflicts_with_all = ["tls_ca", "tls_name"])]
+    pub insecure: bool,
+    /// Certificates of this side (PEM), for servers that ask for one
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of --tls-cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// User name for servers with authentication (redis, http, cql)
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// File with the user's password in its first line
-    #[arg(long, value_name = "FILE", requires = "user")]
+    /// File with the user's password in its first line; without --user that of Redis' default user (redis, http, cql)
+    #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
+    /// File with a bearer token in its first line (http)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["user", "password_file"])]
+    pub token_file: Option<PathBuf>,
     /// Generator threads
     #[arg(long, default_value_t = 1)]
     pub threads: u32,
@@ -48,9 +64,9 @@ pub struct LoadArguments {
     #[arg(long, value_name = "PER_SECOND")]
     pub rate: Option<f64>,
     /// Arrivals of an open loop: constant or poisson at --rate; ramp:FROM-TO or step:R1,R2,... (requests per
-    /// second, over the measure phase); recorded:FILE with its own rates
-    #[arg(long, value_name = "LAW", default_value = "poisson")]
-    pub arrival: String,
+    /// second, over the measure phase); recorded:FILE with its own rates [default: poisson]
+    #[arg(long, value_name = "LAW")]
+    pub arrival: Option<String>,
     /// Length of the measure phase [default: 10s, or the rest of the trace]
     #[arg(long, value_parser = args::duration)]
     pub duration: Option<Duration>,
@@ -60,6 +76,10 @@ pub struct LoadArguments {
     /// Time to wait for answers at the end
     #[arg(long, value_parser = args::duration, default_value = "2s")]
     pub drain: Duration,
+    /// Time within which an answer must come, from the send of its request: a later one is an error, and its connection
+    /// is made anew [default: none]
+    #[arg(long, value_parser = args::duration)]
+    pub timeout: Option<Duration>,
     /// Interval of the time series
     #[arg(long, value_parser = args::duration, default_value = "1s", hide = true)]
     pub interval: Duration,
@@ -89,17 +109,12 @@ pub struct LoadArguments {
     /// Value sizes: bytes, or a distribution file [default: the mix's, else 200]
     #[arg(long, value_name = "N|FILE.json")]
     pub value_sizes: Option<String>,
-    /// Share of requests that store, 0 to 1 (without --mix)
-    #[arg(
-        long,
-        value_name = "RATIO",
-        default_value_t = 0.0,
-        conflicts_with = "mix"
-    )]
-    pub set_ratio: f64,
-    /// Path of HTTP requests, with placeholders such as {key} (without --mix)
-    #[arg(long, value_name = "PATH", default_value = "/", conflicts_with = "mix")]
-    pub path: String,
+    /// Share of requests that store, 0 to 1 (memcached, redis; without --mix) [default: 0]
+    #[arg(long, value_name = "RATIO", conflicts_with = "mix")]
+    pub set_ratio: Option<f64>,
+    /// Path of requests, with placeholders such as {key} (http; without --mix) [default: /]
+    #[arg(long, value_name = "PATH", conflicts_with = "mix")]
+    pub path: Option<String>,
     /// Before the load, set or get every key once; with a mix, use the operation that it names
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "set")]
     pub prefill: Option<PrefillArgument>,
@@ -124,18 +139,23 @@ pub struct LoadArguments {
     /// Stay in the warm-up until the line `measure` on standard input
     #[arg(long)]
     pub hold: bool,
-    /// Maximum requests waiting or in flight in an open loop; more count as unsent
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    pub max_outstanding: u64,
+    /// Maximum requests waiting or in flight in an open loop; more count as unsent [default: 100000]
+    #[arg(long, value_name = "N")]
+    pub max_outstanding: Option<u64>,
     /// Generate a part of the load on this host: user@host over ssh, or localhost for another process here;
     /// repeatable. Rate, arrivals and connections are split, threads are per host, files are read there
     #[arg(long, value_name = "HOST")]
     pub host: Vec<String>,
     /// Command for ssh, with options
-    #[arg(long, value_name = "COMMAND", default_value = "ssh")]
+    #[arg(long, value_name = "COMMAND", default_value = "ssh", requires = "host")]
     pub ssh: String,
     /// Path of steelyard-load on the other hosts
-    #[arg(long, value_name = "PATH", default_value = "steelyard-load")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "steelyard-load",
+        requires = "host"
+    )]
     pub remote_command: String,
     /// Check the arguments and the files they name, and exit
     #[arg(long, hide = true)]
@@ -145,37 +165,6 @@ pub struct LoadArguments {
     pub die_with_parent: bool,
 }
 
-impl LoadArguments {
-    /// The same arguments with what the URL says in their places; the error names the argument and says why.
-    pub fn resolved(&self) -> Result<Self, (&'static str, String)> {
-        let mut found = self.clone();
-        if let Some(text) = &self.url {
-            let url = crate::url::parse(text).map_err(|why| ("URL", why))?;
-            if let Some(path) = url.path.filter(|path| path != "/") {
-                if self.mix.is_some() {
-                    return Err((
-                        "URL",
-                        format!("{text:?}: with --mix, the mix has the paths"),
-                    ));
-                }
-                found.path = path;
-            }
-            found.protocol = url.protocol;
-            found.tls = url.tls;
-            found.target = Some(url.target);
-        }
-        for (name, given) in [
-            ("--tls-ca", found.tls_ca.is_some()),
-            ("--tls-name", found.tls_name.is_some()),
-        ] {
-            if given && !found.tls {
-                return Err((name, "needs --tls, or a URL of https or rediss".to_owned()));
-            }
-        }
-        Ok(found)
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProtocolArgument {
     Memcached,
@@ -183,6 +172,25 @@ pub enum ProtocolArgument {
     Http,
     Thrift,
     Cql,
+}
+
+impl ProtocolArgument {
+    /// As the flag takes it.
+    pub fn name(self) -> &'static str {
+        steelyard_load::Protocol::from(self).name()
+    }
+}
+
+impl From<ProtocolArgument> for steelyard_load::Protocol {
+    fn from(protocol: ProtocolArgument) -> Self {
+        match protocol {
+            ProtocolArgument::Memcached => Self::Memcached,
+            ProtocolArgument::Redis => Self::Redis,
+            ProtocolArgument::Http => Self::Http,
+            ProtocolArgument::Thrift => Self::Thrift,
+            ProtocolArgument::Cql => Self::Cql,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -18,8 +18,8 @@ use crate::settings::{failure, progress, settings};
 ///
 /// The capacity is the rate at which the objective holds in the long run. Each probe is an open loop at one rate, of
 /// at least --warmup and --duration; probes near the capacity are longer, since queues grow slowly there.
-/// Exit codes: 0 an interval or a lower bound was found, 1 no rate meets the objective, 4 the server failed or the
-/// search was stopped.
+/// Exit codes: 0 an interval or a lower bound was found, 1 no rate meets the objective or the result is invalid, 4 the
+/// server failed or the search was stopped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = steelyard::examples!(
     "steelyard-load capacity http://127.0.0.1:8080/ --slo 'p99<=5ms'",
@@ -79,7 +79,7 @@ pub fn base(load: &LoadArguments, settle: std::time::Duration) -> Result<Setting
     if load.hlog.is_some() {
         return wrong("--hlog", "is for a single load");
     }
-    let settings = settings(load)?;
+    let settings = settings(load, true)?;
     let settle_ns = u64::try_from(settle.as_nanos()).unwrap_or(u64::MAX / 4);
     Ok(Settings {
         drain_ns: settings.drain_ns.max(settle_ns),
@@ -120,7 +120,7 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
     progress.end();
     let trail: Trail = trail.map_err(failure)?;
     let (end, host) = (trail.end, trail.host.clone());
-    let command = std::env::args().collect();
+    let command = crate::command();
     let result = trail.record(&capacity, command, begin, monotonic_ns());
     crate::write(load, &result)?;
     if !load.json && progress != Progress::Json {
@@ -132,7 +132,7 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
     Ok(match (end, result.answer.as_str()) {
         (End::Interrupted | End::Lost | End::HostLost, _) => Exit::Failed,
         (_, "never") => Exit::No,
-        _ => Exit::Ok,
+        _ => crate::exit(false, &result.verdict),
     })
 }
 

@@ -54,7 +54,8 @@ pub fn join() {
                 return Err("a process that runs `join` makes no load of its own".to_owned());
             }
         };
-        let settings = settings(load).map_err(|failure| format!("{:#}", failure.error))?;
+        let settings = settings(load, line.mode.is_some())
+            .map_err(|failure| format!("{:#}", failure.error))?;
         crate::pin(&settings).map_err(|failure| format!("{:#}", failure.error))?;
         Ok(settings)
     });

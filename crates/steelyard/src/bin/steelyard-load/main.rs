@@ -4,6 +4,7 @@ mod arguments;
 mod capacity;
 mod hosts;
 mod plain;
+mod resolved;
 mod settings;
 mod sweep;
 mod url;
@@ -22,6 +23,9 @@ use crate::capacity::CapacityArguments;
 use crate::sweep::SweepArguments;
 
 /// Generate load for a server on a schedule, and measure throughput and latency.
+///
+/// Exit codes: 0 the result is valid or suspect, 1 it is invalid, 2 usage, 3 the server is not there or the machine lacks
+/// something, 4 the load failed or was stopped.
 #[derive(Debug, Parser)]
 #[command(
     name = "steelyard-load",
@@ -57,6 +61,14 @@ fn orders(load: &LoadArguments) -> Option<Box<dyn BufRead + Send>> {
     load.hold.then(input)
 }
 
+/// The command line, for records: without the password of a URL.
+fn command() -> Vec<String> {
+    let given = std::env::args();
+    given
+        .map(|argument| url::without_password(&argument))
+        .collect()
+}
+
 /// Pins the controlling thread to the CPUs of the settings.
 fn pin(settings: &Settings) -> Result<(), Failure> {
     if settings.cpus.is_empty() {
@@ -85,14 +97,27 @@ fn write<R: steelyard_record::Record>(
     Ok(())
 }
 
+/// How a command ends that has written its result: an invalid one answers nothing.
+fn exit(is_incomplete: bool, verdict: &steelyard_record::Verdict) -> Exit {
+    match (is_incomplete, verdict.level) {
+        (true, _) => Exit::Failed,
+        (false, steelyard_record::Level::Invalid) => Exit::No,
+        _ => Exit::Ok,
+    }
+}
+
 /// The last lines of every table for a person: the verdict and what it objects to.
 fn write_verdict(verdict: &steelyard_record::Verdict, out: &mut dyn Write) -> io::Result<()> {
+    let valid = |check: &&steelyard_record::Check| check.level == steelyard_record::Level::Valid;
+    let passed = verdict.checks.iter().filter(valid).count();
     writeln!(
         out,
-        "verdict     {}",
+        "verdict     {} ({} of {} checks passed)",
         serde_json::json!(verdict.level)
             .as_str()
-            .unwrap_or_default()
+            .unwrap_or_default(),
+        passed,
+        verdict.checks.len()
     )?;
     for check in verdict
         .checks

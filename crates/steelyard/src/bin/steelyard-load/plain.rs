@@ -15,7 +15,7 @@ use crate::settings::{failure, progress, settings};
 
 /// Runs the load and writes its result.
 pub fn run(arguments: &LoadArguments, stop: &AtomicBool) -> Result<Exit, Failure> {
-    let settings = settings(arguments)?;
+    let settings = settings(arguments, false)?;
     if arguments.check {
         return crate::settings::check(&settings);
     }
@@ -24,7 +24,7 @@ pub fn run(arguments: &LoadArguments, stop: &AtomicBool) -> Result<Exit, Failure
     }
     crate::pin(&settings)?;
     let surroundings = Surroundings {
-        command: std::env::args().collect(),
+        command: crate::command(),
         hlog: arguments.hlog.clone(),
         progress: progress(arguments),
         stop,
@@ -50,7 +50,7 @@ fn run_on_hosts(
     shown.end();
     let offered = offered.map_err(failure)?;
     let result = LoadResult {
-        command: std::env::args().collect(),
+        command: crate::command(),
         ..offered.result
     };
     let exit = tell(arguments, &result)?;
@@ -64,17 +64,23 @@ fn tell(arguments: &LoadArguments, result: &LoadResult) -> Result<Exit, Failure>
     if !arguments.json && !matches!(arguments.progress, ProgressArgument::Json) {
         print(|out| write_table(result, out))?;
     }
-    Ok(if result.interrupted {
-        Exit::Failed
-    } else {
-        Exit::Ok
-    })
+    Ok(crate::exit(result.interrupted, &result.verdict))
 }
 
 /// A short table for a person.
 fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "throughput  {:.0} requests/s", result.throughput_per_s)?;
     let requests = &result.requests;
+    writeln!(
+        out,
+        "requests    {} due: {} completed, {} failed, {} unanswered, {} never sent",
+        requests.intended,
+        requests.completed,
+        requests.errors,
+        requests.outstanding_at_end,
+        requests.unsent
+    )?;
+    write_answers(result, out)?;
     if requests.errors > 0 {
         let kinds = requests.errors_by_kind.iter();
         let kinds: Vec<String> = kinds
@@ -87,6 +93,12 @@ fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
             requests.intended
         )?;
     }
+    writeln!(
+        out,
+        "bytes       {} sent, {} received",
+        bytes(result.sent_bytes),
+        bytes(result.received_bytes)
+    )?;
     let latency = &result.latency;
     for (name, latency) in [
         ("response", Some(&latency.response)),
@@ -116,4 +128,79 @@ fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     crate::write_verdict(&result.verdict, out)
+}
+
+/// Answers by their class (HTTP), and what was looked up and found.
+fn write_answers(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(classes) = &result.requests.answers_by_class {
+        let count = |class: &str| classes.get(class).copied().unwrap_or(0);
+        let redirects = match count("3xx") {
+            0 => "",
+            _ => " (redirects are not followed)",
+        };
+        writeln!(
+            out,
+            "answers     {} 2xx, {} 3xx, {} 4xx, {} 5xx{}{redirects}",
+            count("2xx"),
+            count("3xx"),
+            count("4xx"),
+            count("5xx"),
+            match count("other") {
+                0 => String::new(),
+                other => format!(", {other} of another class"),
+            }
+        )?;
+    }
+    let operations = result.operations.values();
+    let found = operations.filter_map(|operation| operation.hits.zip(operation.misses));
+    let (hits, misses) = found.fold((0, 0), |sum, (hits, misses)| (sum.0 + hits, sum.1 + misses));
+    let lookups = hits + misses;
+    if lookups > 0 {
+        let ratio = 100.0 * hits as f64 / lookups as f64;
+        writeln!(
+            out,
+            "hits        {hits} of {lookups} lookups ({ratio:.1} %)"
+        )?;
+    }
+    Ok(())
+}
+
+/// Bytes in the unit that fits.
+fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1e3;
+    let mut unit = 0;
+    // Three digits, also of what would be rounded to a thousand.
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1e3;
+        unit += 1;
+    }
+    let digits = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_three_digits() {
+        for (value, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.00 kB"),
+            (99_960, "100 kB"),
+            (999_600, "1.00 MB"),
+            (12_340_000, "12.3 MB"),
+        ] {
+            assert_eq!(bytes(value), text);
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! From flags to the engine's settings, and from the engine's errors to exit codes.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,22 +8,21 @@ use steelyard_launch::pin_to_cpus;
 use steelyard_load::mix::{Mix, MixFile};
 use steelyard_load::progress::Progress;
 use steelyard_load::schedule::Arrival;
-use steelyard_load::settings::{Credentials, Tls, Turn};
+use steelyard_load::settings::{Credentials, Secret, Tls, Turn};
 use steelyard_load::trace::Trace;
 use steelyard_load::workload::{GET, SET, Workload};
-use steelyard_load::{IoChoice, LoadError, Protocol, Settings, Sizes};
+use steelyard_load::{Address, Addresses, IoChoice, LoadError, Protocol, Settings, Sizes};
 
-use crate::arguments::{
-    IoArgument, LoadArguments, PrefillArgument, ProgressArgument, ProtocolArgument,
-};
+use crate::arguments::{IoArgument, LoadArguments, PrefillArgument, ProgressArgument};
+use crate::resolved::{Resolved, first_line, resolved};
 
-/// What the flags ask of the engine, checked.
+/// What the flags ask of the engine, checked; `searches` is whether the rate is a search's.
 #[expect(clippy::too_many_lines, reason = "a table: one line for each flag")]
-pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
+pub fn settings(given: &LoadArguments, searches: bool) -> Result<Settings, Failure> {
     let usage = |error: LoadError| Failure::new(Exit::Usage, error);
-    let arguments = &arguments
-        .resolved()
-        .map_err(|(name, why)| usage(LoadError::setting(name, why)))?;
+    let resolved =
+        resolved(given, searches).map_err(|(name, why)| usage(LoadError::setting(name, why)))?;
+    let arguments = &resolved.flags;
     let cpus = arguments
         .cpus
         .as_deref()
@@ -36,13 +34,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
             .unwrap_or(u64::MAX / 4)
             .min(u64::MAX / 4)
     };
-    let protocol = match arguments.protocol {
-        ProtocolArgument::Memcached => Protocol::Memcached,
-        ProtocolArgument::Redis => Protocol::Redis,
-        ProtocolArgument::Http => Protocol::Http,
-        ProtocolArgument::Thrift => Protocol::Thrift,
-        ProtocolArgument::Cql => Protocol::Cql,
-    };
+    let protocol = Protocol::from(arguments.protocol);
     let mix = mix(arguments, protocol).map_err(usage)?;
     let asked = mix.keys.clone();
     let sizes = |name, given: &Option<String>, of_mix: Option<Sizes>, default| match given {
@@ -54,12 +46,15 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         protocol,
         target: resolve(arguments).map_err(usage)?,
         tls: tls(arguments),
-        credentials: credentials(arguments).map_err(usage)?,
+        credentials: credentials(&resolved).map_err(usage)?,
+        token: token(arguments).map_err(usage)?,
+        database: resolved.database,
         threads: arguments.threads,
         connections: arguments.connections,
         depth: arguments.depth,
         rate_per_s: arguments.rate,
-        arrival: Arrival::parse(&arguments.arrival).map_err(usage)?,
+        arrival: Arrival::parse(arguments.arrival.as_deref().unwrap_or("poisson"))
+            .map_err(usage)?,
         warmup_ns: ns(arguments.warmup),
         duration_ns: duration_ns(
             arguments.duration.map(ns),
@@ -68,6 +63,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         )
         .map_err(usage)?,
         drain_ns: ns(arguments.drain),
+        timeout_ns: arguments.timeout.map(ns),
         interval_ns: ns(arguments.interval),
         seed: arguments.seed,
         keys: arguments.keys.or(asked.count).unwrap_or(100_000),
@@ -83,7 +79,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
             asked.value_sizes,
             200,
         )?,
-        set_ratio: arguments.set_ratio,
+        set_ratio: arguments.set_ratio.unwrap_or(0.0),
         prefill: prefill(arguments, &mix).map_err(usage)?,
         mix: Some(Arc::new(mix)),
         named_mix: arguments.mix.clone(),
@@ -96,7 +92,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
             IoArgument::Epoll => IoChoice::Epoll,
         },
         hold: arguments.hold,
-        max_outstanding: arguments.max_outstanding,
+        max_outstanding: arguments.max_outstanding.unwrap_or(100_000),
         turn: Turn::ALONE,
     };
     settings.check().map_err(usage)?;
@@ -114,31 +110,48 @@ fn tls(arguments: &LoadArguments) -> Option<Tls> {
     let target = arguments.target.as_deref().unwrap_or_default();
     let host = target.rsplit_once(':').map_or(target, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
+    let host = match target.starts_with("unix:") {
+        true => "localhost",
+        false => host,
+    };
     arguments.tls.then(|| Tls {
         ca: arguments.tls_ca.clone(),
         name: arguments
             .tls_name
             .clone()
             .unwrap_or_else(|| host.to_owned()),
+        insecure: arguments.insecure,
+        client: arguments.tls_cert.clone().zip(arguments.tls_key.clone()),
     })
 }
 
-/// Who asks, with the password from the first line of a file.
-fn credentials(arguments: &LoadArguments) -> Result<Option<Credentials>, LoadError> {
-    let Some(user) = arguments.user.clone() else {
+/// Who asks: as the URL says, or with the password from the first line of a file.
+fn credentials(resolved: &Resolved) -> Result<Option<Credentials>, LoadError> {
+    let flags = &resolved.flags;
+    if let Some((user, password)) = resolved.login.clone() {
+        return Ok(Some(Credentials { user, password }));
+    }
+    if flags.user.is_none() && flags.password_file.is_none() {
+        return Ok(None);
+    }
+    let password = flags.password_file.as_deref().map(first_line).transpose()?;
+    Ok(Some(Credentials {
+        user: flags.user.clone().unwrap_or_default(),
+        password: password.unwrap_or_default(),
+    }))
+}
+
+/// A bearer token, which must fit into a header.
+fn token(flags: &LoadArguments) -> Result<Option<Secret>, LoadError> {
+    let Some(path) = &flags.token_file else {
         return Ok(None);
     };
-    let password = match &arguments.password_file {
-        None => String::new(),
-        Some(path) => {
-            steelyard_record::read_text_file(path, 1 << 16).map_err(|source| LoadError::File {
-                path: path.clone(),
-                source,
-            })?
-        }
-    };
-    let password = password.lines().next().unwrap_or_default().to_owned();
-    Ok(Some(Credentials { user, password }))
+    let token = first_line(path)?;
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let why = format!("{}: its first line is no token", path.display());
+        return Err(LoadError::setting("--token-file", why));
+    }
+    Ok(Some(Secret::new(token)))
 }
 
 /// The mix that the flags name or describe.
@@ -147,13 +160,15 @@ fn mix(arguments: &LoadArguments, protocol: Protocol) -> Result<Mix, LoadError> 
         Some(name) => MixFile::find(name)?.for_protocol(protocol),
         // A trace's keys are the paths, unless the flag says where they stand.
         None if protocol == Protocol::Http && arguments.trace.is_some() => {
-            Mix::of_path(match arguments.path.as_str() {
-                "/" => "/{key}",
-                path => path,
+            Mix::of_path(match arguments.path.as_deref() {
+                None | Some("/") => "/{key}",
+                Some(path) => path,
             })
         }
-        None if protocol == Protocol::Http => Mix::of_path(&arguments.path),
-        None => Mix::of_gets_and_sets(protocol, arguments.set_ratio),
+        None if protocol == Protocol::Http => {
+            Mix::of_path(arguments.path.as_deref().unwrap_or("/"))
+        }
+        None => Mix::of_gets_and_sets(protocol, arguments.set_ratio.unwrap_or(0.0)),
     }
 }
 
@@ -217,16 +232,20 @@ fn prefill(arguments: &LoadArguments, mix: &Mix) -> Result<Option<usize>, LoadEr
     }
 }
 
-fn resolve(arguments: &LoadArguments) -> Result<SocketAddr, LoadError> {
-    let target = arguments.target.as_deref().unwrap_or_default();
+/// The addresses of the server. With --unix-socket, what the URL or --target names is the host that is asked for.
+fn resolve(arguments: &LoadArguments) -> Result<Addresses, LoadError> {
+    let target = arguments.target.as_deref();
+    if let Some(path) = &arguments.unix_socket {
+        let address =
+            Address::unix(path).map_err(|why| LoadError::setting("--unix-socket", why))?;
+        let addresses = Addresses::from(address);
+        return Ok(match target {
+            Some(name) => addresses.named(name),
+            None => addresses,
+        });
+    }
     let name = arguments.url.as_ref().map_or("--target", |_| "URL");
-    let wrong = |why: String| LoadError::setting(name, why);
-    let mut addresses = target
-        .to_socket_addrs()
-        .map_err(|error| wrong(format!("{target:?} is not ADDRESS:PORT: {error}")))?;
-    addresses
-        .next()
-        .ok_or_else(|| wrong(format!("{target:?} has no address")))
+    Addresses::resolve(target.unwrap_or_default()).map_err(|why| LoadError::setting(name, why))
 }
 
 /// What kind of progress lines the flags ask for.

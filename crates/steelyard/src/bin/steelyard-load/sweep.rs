@@ -64,7 +64,7 @@ pub fn run(arguments: &SweepArguments, stop: &AtomicBool) -> Result<Exit, Failur
     }
     let progress = progress(load);
     let mut offer = crate::hosts::offerer(load, &sweep.settings, inner(progress), stop)?;
-    let command = std::env::args().collect();
+    let command = crate::command();
     let swept = sweep
         .run(offer.as_mut(), stop, progress, command)
         .map_err(failure);
@@ -77,11 +77,10 @@ pub fn run(arguments: &SweepArguments, stop: &AtomicBool) -> Result<Exit, Failur
     if let Some(host) = swept.host {
         return Err(crate::hosts::lost(host));
     }
-    Ok(if swept.lost || swept.result.interrupted {
-        Exit::Failed
-    } else {
-        Exit::Ok
-    })
+    Ok(crate::exit(
+        swept.lost || swept.result.interrupted,
+        &swept.result.verdict,
+    ))
 }
 
 /// A table for a person.

@@ -15,7 +15,7 @@ use super::capacity::listening;
 use super::interval_log;
 use super::lost_hosts;
 use super::namespaces::{Namespaces, start_sshd, wait_for_sshd, wait_until};
-use super::support::{Server, check_counts, counting, finish, load};
+use super::support::{Server, check_counts, counting, finish, load, whole};
 
 const QUICK: [&str; 8] = [
     "--duration",
@@ -31,13 +31,7 @@ const QUICK: [&str; 8] = [
 const TWO: [&str; 4] = ["--host", "localhost", "--host", "localhost"];
 
 fn result(output: &Output) -> Value {
-    assert!(
-        output.status.success(),
-        "{:?}: {}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = whole(output);
     check_counts(&result);
     result
 }

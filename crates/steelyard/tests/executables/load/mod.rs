@@ -3,11 +3,14 @@
 mod answers;
 mod capacity;
 mod faults;
+mod for_people;
 mod hosts;
 mod interval_log;
+mod logins;
 mod lost_hosts;
 mod namespaces;
 mod protocol;
 mod repeat;
+mod sockets;
 pub mod support;
 mod tls;

@@ -12,7 +12,7 @@ use steelyard_record::LoadResult;
 
 use super::interval_log;
 use super::namespaces::wait_until;
-use super::support::{Server, counting, finish, load, result};
+use super::support::{Server, counting, finish, load, result, whole};
 
 #[test]
 fn a_held_load_measures_when_it_is_told() {
@@ -35,8 +35,7 @@ fn a_held_load_measures_when_it_is_told() {
     thread::sleep(Duration::from_millis(900));
     writeln!(child.stdin.as_mut().unwrap(), "measure").unwrap();
     let output = finish(child, Duration::from_secs(10));
-    assert!(output.status.success());
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = whole(&output);
     let rows = result["series"].as_array().unwrap();
     let of = |phase: &str| {
         rows.iter()

@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::capacity::mode;
-use super::support::{Server, answer, finish, load, next_request, result};
+use super::support::{Server, answer, finish, load, next_request, result, whole};
 
 /// An authority's certificate, and a server's with its key, in files.
 struct Files {
@@ -255,9 +255,7 @@ fn urls_of_encrypted_servers_are_loaded() {
                 .spawn()
                 .unwrap();
             let output = finish(child, Duration::from_secs(30));
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(0), "{url}: {stderr}");
-            let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let result = whole(&output);
             assert_eq!(result["requests"]["errors"], 0, "{url}");
             result["requests"]["completed"].as_u64().unwrap() > 2
         });
@@ -380,11 +378,121 @@ fn a_server_that_changes_its_certificate_is_not_trusted_again() {
     arguments.extend(["--tls-ca", text(&ca)]);
     let child = load(server.address, &arguments).spawn().unwrap();
     let output = finish(child, Duration::from_secs(20));
+    let result = whole(&output);
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{told}");
     assert_eq!(told.matches("unknown authority").count(), 1, "{told}");
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let answered = result["requests"]["completed"].as_u64().unwrap();
     assert!((1..=600).contains(&answered), "{answered}");
     assert_ne!(result["verdict"]["level"], "valid");
+}
+
+/// A self-signed certificate as `openssl req -x509` makes it: an authority's that a server shows.
+fn self_signed(name: &str) -> (tempfile::TempDir, Arc<ServerConfig>) {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("c.pem"), certificate.pem()).unwrap();
+    std::fs::write(folder.path().join("k.pem"), key.serialize_pem()).unwrap();
+    let key = PrivateKeyDer::from_pem_file(folder.path().join("k.pem")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    (folder, Arc::new(config))
+}
+
+#[test]
+fn a_self_signed_certificate_is_trusted_where_it_is_named() {
+    let (folder, config) = self_signed("localhost");
+    let served = Arc::clone(&config);
+    let server = Server::start(move |stream| serve(stream, &served, usize::MAX));
+    let file = folder.path().join("c.pem");
+    let (other, _) = self_signed("localhost");
+    let other = other.path().join("c.pem");
+    let short = "--connections 2 --warmup 0ms --duration 200ms --tls";
+    fn with<'a>(short: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+        short.split(' ').chain(more.iter().copied()).collect()
+    }
+    for trusted in [
+        with(short, &["--tls-name", "localhost", "--tls-ca", text(&file)]),
+        with(short, &["--insecure"]),
+    ] {
+        let result = result(server.address, &trusted);
+        assert!(result["requests"]["completed"].as_u64().unwrap() > 0);
+        assert_eq!(result["requests"]["errors"], 0);
+    }
+    for (refused_by, says) in [
+        // Another certificate of that name is not this one.
+        (
+            with(
+                short,
+                &["--tls-name", "localhost", "--tls-ca", text(&other)],
+            ),
+            "self-signed or from an unknown authority: name it with --tls-ca, or use --insecure",
+        ),
+        (
+            with(short, &["--tls-name", "other", "--tls-ca", text(&file)]),
+            "is not for \"other\" (see --tls-name)",
+        ),
+    ] {
+        let line = refused(server.address, &refused_by);
+        assert!(line.contains(says), "{line}");
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_certificate_gets_one() {
+    let files = Files::of("localhost");
+    let (folder, _) = self_signed("client");
+    let mut roots = rustls::RootCertStore::empty();
+    // The client's certificate is from the same authority as the server's.
+    let authority = CertificateDer::from_pem_file(files.path("ca.pem")).unwrap();
+    roots.add(authority).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
+        Arc::new(roots),
+        Arc::clone(&provider),
+    );
+    let key = PrivateKeyDer::from_pem_file(files.path("key.pem")).unwrap();
+    let certificate = CertificateDer::from_pem_file(files.path("certificate.pem")).unwrap();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let server = Server::start(move |stream| serve(stream, &config, usize::MAX));
+    let ca = files.path("ca.pem");
+    let (certificate, key) = (files.path("certificate.pem"), files.path("key.pem"));
+    let flags = "--connections 2 --warmup 0ms --duration 200ms --tls --tls-name localhost --tls-ca";
+    let with = |more: &[&'static str]| {
+        let mut all: Vec<String> = flags.split(' ').map(str::to_owned).collect();
+        all.push(text(&ca).to_owned());
+        all.extend(more.iter().map(|word| (*word).to_owned()));
+        all
+    };
+    let mut known = with(&["--tls-cert"]);
+    known.extend([text(&certificate).to_owned(), "--tls-key".to_owned()]);
+    known.push(text(&key).to_owned());
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let served = result(server.address, &known);
+    assert!(served["requests"]["completed"].as_u64().unwrap() > 0);
+    let unknown = with(&[]);
+    let unknown: Vec<&str> = unknown.iter().map(String::as_str).collect();
+    let child = load(server.address, &unknown).spawn().unwrap();
+    let output = finish(child, Duration::from_secs(20));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned()
+        + &String::from_utf8_lossy(&output.stdout);
+    assert_ne!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("tls-client-certificate") || said.contains("--tls-cert"),
+        "{said}"
+    );
+    drop(folder);
 }

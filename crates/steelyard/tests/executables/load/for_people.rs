@@ -1,0 +1,115 @@
+//! What a load says at its end to a person, and how its exit code follows from it.
+
+use std::io::{BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use super::support::{Server, finish, next_request};
+
+const SHORT: &str = "--warmup 0s --duration 300ms --drain 200ms --connections 2 --progress none";
+
+/// Runs the program against `url`, where HOST is the server, as a person does.
+fn told(server: SocketAddr, url: &str, more: &str) -> (Output, String) {
+    let child = Command::new(env!("CARGO_BIN_EXE_steelyard-load"))
+        .arg(url.replace("HOST", &server.to_string()))
+        .args(SHORT.split_whitespace())
+        .args(more.split_whitespace())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = finish(child, Duration::from_secs(20));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    (output, text)
+}
+
+/// A server of HTTP that answers with one status.
+fn web(status: &'static str) -> Server {
+    Server::start(move |stream| {
+        let mut write = stream.try_clone().unwrap();
+        let mut read = BufReader::new(stream);
+        while let Some(line) = next_request(&mut read) {
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            if line == "\r\n" && write.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+fn line<'a>(text: &'a str, name: &str) -> &'a str {
+    let mut lines = text.lines();
+    lines
+        .find(|line| line.starts_with(name))
+        .unwrap_or_else(|| panic!("no {name} in {text}"))
+}
+
+#[test]
+fn a_load_of_which_every_request_failed_ends_with_1_and_says_so() {
+    let server = web("404 Not Found");
+    for mode in ["", "--json", "--output /dev/null"] {
+        let (output, _) = told(server.address, "http://HOST/absent", mode);
+        assert_eq!(output.status.code(), Some(1), "{mode}");
+    }
+    let (_, text) = told(server.address, "http://HOST/absent", "");
+    assert!(line(&text, "requests").contains(" 0 completed, "), "{text}");
+    assert!(line(&text, "answers").starts_with("answers     0 2xx, 0 3xx, "));
+    assert!(line(&text, "errors").contains("status-4xx"), "{text}");
+    assert!(line(&text, "verdict").starts_with("verdict     invalid ("));
+}
+
+#[test]
+fn redirects_and_keys_that_are_not_there_are_said() {
+    let server = web("302 Found");
+    let (_, text) = told(server.address, "http://HOST/", "");
+    assert!(line(&text, "answers").ends_with("(redirects are not followed)"));
+    assert!(line(&text, "bytes").contains(" received"), "{text}");
+    let server = Server::start(|stream| {
+        let mut write = stream.try_clone().unwrap();
+        let mut read = BufReader::new(stream);
+        while next_request(&mut read).is_some() {
+            if write.write_all(b"END\r\n").is_err() {
+                return;
+            }
+        }
+    });
+    let (_, text) = told(server.address, "memcache://HOST", "");
+    assert!(
+        line(&text, "hits").starts_with("hits        0 of "),
+        "{text}"
+    );
+    assert!(line(&text, "hits").ends_with("(0.0 %)"), "{text}");
+}
+
+#[test]
+fn an_answer_that_takes_longer_than_the_timeout_is_an_error() {
+    let server = Server::start(|stream| {
+        let mut read = BufReader::new(stream);
+        while next_request(&mut read).is_some() {}
+    });
+    let (output, text) = told(server.address, "memcache://HOST", "--timeout 20ms");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(line(&text, "errors").contains(" timeout)"), "{text}");
+    let server = Server::answering(|_| ());
+    let (_, text) = told(server.address, "memcache://HOST", "--timeout 60s");
+    assert!(!text.contains("timeout"), "{text}");
+}
+
+#[test]
+fn a_log_that_does_not_fit_on_its_disk_ends_with_4_and_one_line() {
+    let server = Server::answering(|_| ());
+    for more in ["", "--host localhost --remote-command REMOTE"] {
+        let more = more.replace("REMOTE", env!("CARGO_BIN_EXE_steelyard-load"));
+        let more = format!("--hlog /dev/full {more}");
+        let (output, _) = told(server.address, "memcache://HOST", &more);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{more}: {said}");
+        assert_eq!(said.lines().count(), 1, "{more}: {said}");
+        assert!(said.contains("/dev/full: No space left"), "{said}");
+    }
+    // What is no file of a disk takes a log as well.
+    let (output, _) = told(server.address, "memcache://HOST", "--hlog /dev/null");
+    assert!(matches!(output.status.code(), Some(0 | 1)));
+}
