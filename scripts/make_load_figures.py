@@ -79,7 +79,8 @@ def load(target: str, *flags: str, stall: int | None = None) -> dict[str, Any]:
             event = json.loads(line) if line.startswith("{") else {}
             if stall is not None and (event.get("event"), event.get("name")) == ("phase", "measure"):
                 threading.Thread(target=stop_for_a_moment, args=(stall,)).start()
-        if process.wait() != 0:
+        # 1: an invalid result, which a stall may cause.
+        if process.wait() not in (0, 1):
             raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
         found: dict[str, Any] = json.loads(output.read_text())
     return found

@@ -239,7 +239,7 @@ class CassandraBench(Benchmark):
 
     def drain(self) -> None:
         """Let the load finish, then stop the node."""
-        self.session.join(self._begun().process, DRAIN_TIMEOUT_S, what="finishing the load")
+        self._begun().finish(self.session, DRAIN_TIMEOUT_S)
         self._stop_s = stop_node(self.session, self._started())
 
     def collect(self) -> Outcome:

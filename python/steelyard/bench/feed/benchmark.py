@@ -244,7 +244,7 @@ class FeedSim(Benchmark):
         """Let the load finish, then stop the servers, roots first."""
         for instance in self._instances:
             if instance.load is not None:
-                self.session.join(instance.load.process, DRAIN_TIMEOUT_S, what="finishing the load")
+                instance.load.finish(self.session, DRAIN_TIMEOUT_S)
         for role in ("root", "leaf"):
             for instance in self._instances:
                 self.session.stop_process(self._process(getattr(instance, role)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard._base import WorkloadFailedError, executable
 from steelyard.bench.arguments import NOWHERE, check_arguments
-from steelyard.bench.load.watch import LoadWatch
+from steelyard.bench.load.watch import LOAD_CODES, LoadWatch
 from steelyard.bench.parameters import Setting
 from steelyard.records import CapacityResult, read
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from steelyard.bench.feed.benchmark import Instance
     from steelyard.bench.session import Session
 
-ANSWER_NO = 1
-"""Exit code of a search whose answer is that the objective is met at no rate."""
 _COMPRESSIONS = {"none": 0, "snappy": 1, "zstd": 2}
 _KNOWN_WEIGHT = 0.02
 """Share of requests whose answer is compared with what it must be."""
@@ -179,7 +177,7 @@ def search(session: "Session", instances: "Sequence[Instance]", authority: str |
         ]
         processes.append(session.start_process(instance.name("search"), command, cpus=instance.place.load))
     longest_s = settings.number("search") + 10.0 * settings.count("probes")
-    _follow(session, processes, _SPARE * longest_s, "the search", (0, ANSWER_NO))
+    _follow(session, processes, _SPARE * longest_s, "the search")
     paths = [session.directory / f"capacity{instance.suffix}.json" for instance in instances]
     searches = [read(CapacityResult, path) for path in paths]
     return together(searches, begin_ns, session.clock.monotonic_ns())
@@ -198,7 +196,7 @@ def sweep(session: "Session", instances: "Sequence[Instance]", authority: str | 
         ]
         processes.append(session.start_process(instance.name("sweep"), command, cpus=instance.place.load))
     each_s = settings.number("sweep") + settings.number("probe_warmup") + 10.0
-    _follow(session, processes, _SPARE * each_s * (settings.count("sweep_points") + 1), "the sweep", (0,))
+    _follow(session, processes, _SPARE * each_s * (settings.count("sweep_points") + 1), "the sweep")
 
 
 def start_hold(
@@ -223,7 +221,6 @@ def _follow(
     processes: "Sequence[Process]",
     timeout_s: float,
     task: str,
-    codes: tuple[int, ...],
 ) -> None:
     """Show how loads come on until each has ended; raises WorkloadFailedError for another exit code."""
     figures = _ProgressFigures(session.progress.status)
@@ -239,7 +236,7 @@ def _follow(
         if (session.clock.monotonic_ns() - begin_ns) / 1e9 > timeout_s:
             raise WorkloadFailedError(f"{task} took longer than {timeout_s:.0f} s")
     for process in processes:
-        session.join(process, 1.0, what=task, codes=codes)
+        session.join(process, 1.0, what=task, codes=LOAD_CODES)
 
 
 @dataclass(slots=True)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from steelyard.bench.executor import Process
     from steelyard.bench.session import Session
 
+LOAD_CODES = (0, 1)
+"""Exit codes of a load that ended in order; with 1 its verdict is invalid, as the run's is then."""
 LATE_S = 30.0
 """How much longer than it should the measure phase may take before something is wrong."""
 
@@ -34,6 +36,10 @@ class LoadWatch:
         for stream, line in self.process.lines():
             if stream == "stderr" and line.startswith("{"):
                 self._take(line)
+
+    def finish(self, session: "Session", timeout_s: float, what: str = "finishing the load") -> None:
+        """Wait for its end in order, whatever its verdict; raises WorkloadFailedError for another one."""
+        session.join(self.process, timeout_s, what=what, codes=LOAD_CODES)
 
     def _take(self, line: str) -> None:
         try:

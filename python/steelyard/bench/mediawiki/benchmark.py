@@ -303,7 +303,7 @@ class MediaWiki(Benchmark):
     def drain(self) -> None:
         """Let the load finish, then stop the servers, those that ask before those that answer."""
         if self._load is not None:
-            self.session.join(self._load.process, DRAIN_TIMEOUT_S, what="finishing the load")
+            self._load.finish(self.session, DRAIN_TIMEOUT_S)
         self._check_workers()
         if self._watch is not None:
             self._watch.close()

@@ -124,7 +124,7 @@ def run_step(
     ended = cpu_time(server.pid for server in servers)
     session.manifest.put_step(command, begin_ns, end_ns)
     for watch in watches:
-        session.join(watch.process, DRAIN_TIMEOUT_S, what=f"finishing {command}")
+        watch.finish(session, DRAIN_TIMEOUT_S, f"finishing {command}")
     loads = [read(LoadResult, path) for path in results]
     return Step(command, begin_ns, end_ns, loads, begun[0], ended, children_cpu_s() - before_s)
 

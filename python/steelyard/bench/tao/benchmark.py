@@ -276,7 +276,7 @@ class TaoBench(Benchmark):
         """Let the load finish, then stop the servers."""
         for instance in self._instances:
             if instance.load is not None:
-                self.session.join(instance.load.process, DRAIN_TIMEOUT_S, what="finishing the load")
+                instance.load.finish(self.session, DRAIN_TIMEOUT_S)
         for instance in self._instances:
             if instance.server is not None:
                 self.session.stop_process(instance.server)

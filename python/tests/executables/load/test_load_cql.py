@@ -14,7 +14,7 @@ import pytest
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster, NoHostAvailable, Session
 
-from tests.executables import servers
+from tests.executables import backends, servers
 
 CASSANDRA = servers.ROOT / "workloads" / "cassandra"
 # Installing it is for scripts/install-test-packages; starting it takes seconds, more on a busy machine.
@@ -129,9 +129,7 @@ def command(port: int, mix: str | Path, *flags: str) -> list[str]:
 def run(port: int, mix: str | Path, password: Path, *flags: str) -> dict[str, Any]:
     """Load Cassandra and return the result."""
     line = command(port, mix, "--user", "cassandra", "--password-file", str(password), *flags)
-    done = subprocess.run(line, check=True, capture_output=True, text=True, timeout=120)
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+    return backends.result_of(subprocess.run(line, check=False, capture_output=True, text=True, timeout=120))
 
 
 def test_a_shipped_mix_is_set_up_filled_and_run(port: int, password: Path, session: Session) -> None:

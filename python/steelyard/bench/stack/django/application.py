@@ -203,7 +203,7 @@ class Application(Benchmark):
         """Let the load finish, then stop the servers, the application first."""
         from steelyard.bench.stack.django.servers import stop
 
-        self.session.join(self._begun().process, DRAIN_TIMEOUT_S, what="finishing the load")
+        self._begun().finish(self.session, DRAIN_TIMEOUT_S)
         stop(self.session, self._started())
 
     def collect(self) -> Outcome:

@@ -272,6 +272,8 @@ class CacheBench(Benchmark):
 
     def _fill(self) -> None:
         """Store every key once."""
+        from steelyard.bench.load.watch import LoadWatch
+
         content = [str(word) for word in self.content()]
         command = [*self._command(1, content, threads=1, connections=8), "--prefill=set", "--duration", "1ms"]
         command += ["--warmup", "0s", "--output", str(self.session.directory / "logs" / "fill.json")]
@@ -279,8 +281,7 @@ class CacheBench(Benchmark):
         process = self.session.start_process("fill", command, cpus=cpus)
         # As slow as 10 MB/s would be a disk, not memory.
         seconds = 60 + self.settings.count("keys") * self.item_bytes(self.settings) / 10e6
-        # What it measures in a moment may be too little for its own verdict, which is 1.
-        self.session.join(process, seconds, what="filling the cache", codes=(0, 1))
+        LoadWatch(process).finish(self.session, seconds, "filling the cache")
 
     def measure(self) -> int:
         """Measure; return when the phase ended."""
@@ -309,7 +310,7 @@ class CacheBench(Benchmark):
     def drain(self) -> None:
         """Let the clients finish, then stop the server."""
         for load in self._loads:
-            self.session.join(load.process, DRAIN_TIMEOUT_S, what="finishing the load")
+            load.finish(self.session, DRAIN_TIMEOUT_S)
         self.session.stop_process(self._process())
 
     def collect(self) -> Outcome:
