@@ -35,7 +35,9 @@ def hierarchies(tree: Tree) -> list[Hierarchy]:
     paths = own_paths(tree)
     mounted: list[Hierarchy] = []
     seen: set[tuple[int, frozenset[str]]] = set()
-    for version, controllers, mounted_root, mount in _mounts(tree):
+    # Of several mounts of one tree, a recording may hold one only, and not the first.
+    mounts = sorted(_mounts(tree), key=lambda each: not tree.exists(each[3]))
+    for version, controllers, mounted_root, mount in mounts:
         path = paths.get("" if version == 2 else ",".join(sorted(controllers)))
         if path is None or (version, controllers) in seen:
             continue
@@ -120,6 +122,8 @@ def own_paths(tree: Tree) -> dict[str, str]:
     # Older kernels, and recordings of them, tell the cpuset alone.
     cpuset = tree.text("proc/self/cpuset")
     if cpuset:
+        if "cpuset" not in {name for names in paths for name in names.split(",")}:
+            paths.setdefault("", cpuset)
         paths.setdefault("cpuset", cpuset)
     return paths
 
@@ -154,6 +158,9 @@ def _mounts(tree: Tree) -> Iterator[tuple[int, frozenset[str], str, str]]:
 def _mount(kind: str, options: str, root: str, point: str) -> Iterator[tuple[int, frozenset[str], str, str]]:
     if kind == "cgroup2":
         yield 2, frozenset(), root, point.lstrip("/")
+    elif kind == "cpuset":
+        # The file system that was there before control groups, usually at /dev/cpuset.
+        yield 1, frozenset({"cpuset"}), root, point.lstrip("/")
     elif kind == "cgroup":
         words = [word for word in options.split(",") if "=" not in word or word.startswith("name=")]
         yield 1, frozenset(words) - _VERSION_1_OPTIONS, root, point.lstrip("/")

@@ -79,7 +79,7 @@ def read_layout(tree: Tree, *, affinity: Iterable[int] | None = None) -> Layout:
     kernel isolates are left out. A CPU without topology is a core of its own.
     """
     online = topology.online_cpus(tree)
-    usable = _usable(tree, online, affinity)
+    usable = usable_cpus(tree, online, affinity)[0]
     nodes = _nodes(tree)
     node_of = topology.nodes_of_cpus(tree, usable)
     package_of = topology.packages(tree, usable)
@@ -109,7 +109,13 @@ def read_layout(tree: Tree, *, affinity: Iterable[int] | None = None) -> Layout:
     )
 
 
-def _usable(tree: Tree, online: Sequence[int], affinity: Iterable[int] | None) -> list[int]:
+def usable_cpus(
+    tree: Tree, online: Sequence[int], affinity: Iterable[int] | None = None
+) -> tuple[list[int], bool]:
+    """Return the CPUs that a process may use, and whether anything says so: else all that are online.
+
+    ``affinity`` is that of the process; by default what the tree has of it.
+    """
     recorded = keyed(tree.text("proc/self/status")).get("Cpus_allowed_list")
     allowed = parse_cpu_list(recorded) if affinity is None and recorded else affinity
     usable = set(online) if allowed is None else set(allowed)
@@ -121,7 +127,7 @@ def _usable(tree: Tree, online: Sequence[int], affinity: Iterable[int] | None) -
     # A group that contradicts the affinity is another process's: seen from inside of a container.
     if group is not None and usable & set(group):
         usable &= set(group)
-    return sorted(usable)
+    return sorted(usable), allowed is not None or group is not None
 
 
 def _nodes(tree: Tree) -> tuple[Node, ...]:

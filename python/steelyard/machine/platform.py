@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from steelyard.machine.cgroups import own_paths
-from steelyard.machine.tree import Tree
+from steelyard.machine.tree import Tree, keyed
 
 # Values of DMI's sys_vendor, product_name and bios_vendor, as systemd-detect-virt and lscpu also read them.
 _DMI_NAMES = (
@@ -45,6 +45,9 @@ def hypervisor(tree: Tree, flags: str) -> tuple[str | None, str]:
     kind = tree.text("sys/hypervisor/type")
     if kind:
         return kind.capitalize(), "sys/hypervisor/type"
+    below = _of_s390(tree)
+    if below is not None:
+        return below, "proc/sysinfo"
     is_guest = "hypervisor" in flags.split()
     for name in ("sys_vendor", "product_name", "bios_vendor"):
         value = tree.first_text(f"sys/class/dmi/id/{name}", f"sys/devices/virtual/dmi/id/{name}") or ""
@@ -61,6 +64,15 @@ def hypervisor(tree: Tree, flags: str) -> tuple[str | None, str]:
     if not flags:
         return None, "neither DMI nor a clock source names one, and the processor has no flag for it"
     return None, "the processor does not report one"
+
+
+def _of_s390(tree: Tree) -> str | None:
+    """Return what an IBM Z runs Linux under: the innermost control program, else its own partitions."""
+    facts = keyed(tree.text("proc/sysinfo"))
+    program = facts.get("VM00 Control Program")
+    if program:
+        return "KVM" if program.startswith("KVM") else " ".join(program.split())
+    return "LPAR" if facts.get("LPAR Name") or facts.get("LPAR Number") else None
 
 
 def container(tree: Tree) -> tuple[str | None, str]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from steelyard._base import format_cpu_list, parse_cpu_list
-from steelyard.machine.tree import Tree
+from steelyard.machine.tree import Tree, keyed
 from steelyard.records import IdleState
 
 SLOW_GOVERNORS = frozenset({"powersave", "conservative", "ondemand", "userspace"})
@@ -29,6 +29,18 @@ def offline_cpus(tree: Tree, online: Sequence[int]) -> str | None:
     if present is None or not online:
         return None
     return format_cpu_list(sorted(set(parse_cpu_list(present) or ()) - set(online)))
+
+
+def microcode(tree: Tree, online: Sequence[int]) -> str | None:
+    """Return the revision of the microcode; where CPUs differ, each with its number of CPUs."""
+    texts = [tree.text(f"sys/devices/system/cpu/cpu{cpu}/microcode/version") for cpu in online]
+    if not any(texts):
+        blocks = (keyed(block) for block in (tree.text("proc/cpuinfo") or "").split("\n\n"))
+        texts = [block.get("microcode") for block in blocks if "processor" in block]
+    counts = Counter(text for text in texts if text)
+    if len(counts) < 2:
+        return next(iter(counts), None)
+    return ", ".join(f"{text} ({count} CPUs)" for text, count in counts.items())
 
 
 def cores_by_threads(cores: Sequence[frozenset[int]]) -> dict[str, int]:

@@ -12,8 +12,19 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from steelyard._base import parse_cpu_list
-from steelyard.machine import buses, cgroups, devices, dimms, ethtool, platform, processor, system, topology
+from steelyard.machine import (
+    buses,
+    cgroups,
+    devices,
+    dimms,
+    ethtool,
+    layout,
+    models,
+    platform,
+    processor,
+    system,
+    topology,
+)
 from steelyard.machine.identity import cpu_identifier
 from steelyard.machine.tree import Tree, keyed, parse_size
 from steelyard.records import Clock, Cpu, Kernel, LinkSettings, Machine, Memory
@@ -260,22 +271,20 @@ def _absent(machine: Machine, tree: Tree) -> Iterator[tuple[str, str]]:
 
 def _cpu(tree: Tree, fields: dict[str, str], missing: dict[str, str]) -> Cpu:
     online = topology.online_cpus(tree)
-    allowed = keyed(tree.text("proc/self/status")).get("Cpus_allowed_list")
-    if allowed is None:
+    usable, are_recorded = layout.usable_cpus(tree, online)
+    if not are_recorded:
         missing["cpu.usable_cpus"] = (
             "the CPUs that a process may use are not recorded: all online ones are taken"
         )
-    listed = None if allowed is None else parse_cpu_list(allowed)
-    usable = set(online) if listed is None else set(online) & set(listed)
     cores = topology.cores(tree, online)
     low, high = _frequencies(tree)
     first = online[0] if online else 0
     folders = processor.policy_folders(tree, online)
     limit, limited = processor.frequency_limits(tree, folders)
     return Cpu(
-        model=topology.model_name(fields),
-        vendor=topology.vendor_name(fields),
-        architecture=os.uname().machine if tree.is_live else topology.architecture(fields),
+        model=models.model_name(tree),
+        vendor=models.vendor_name(fields),
+        architecture=os.uname().machine if tree.is_live else models.architecture(fields),
         sockets=topology.sockets(tree, online),
         cores=len(cores) or None,
         logical_cpus=len(online),
@@ -288,7 +297,7 @@ def _cpu(tree: Tree, fields: dict[str, str], missing: dict[str, str]) -> Cpu:
             f"{_CPU}/cpu{first}/cpufreq/scaling_governor", f"{_CPU}/cpufreq/policy{first}/scaling_governor"
         ),
         boost=_boost(tree),
-        microcode=tree.text(f"{_CPU}/cpu{first}/microcode/version") or fields.get("microcode"),
+        microcode=processor.microcode(tree, online),
         caches=topology.caches(tree, online),
         mitigations={
             name: tree.text(f"{_CPU}/vulnerabilities/{name}") or "unreadable"

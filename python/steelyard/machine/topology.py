@@ -12,33 +12,6 @@ from steelyard.records import Cache, NumaNode
 _CPU = "sys/devices/system/cpu"
 _NODE = "sys/devices/system/node"
 
-ARM_PARTS = {
-    ("0x41", "0xd08"): "Arm Cortex-A72",
-    ("0x41", "0xd0c"): "Arm Neoverse-N1",
-    ("0x41", "0xd40"): "Arm Neoverse-V1",
-    ("0x41", "0xd49"): "Arm Neoverse-N2",
-    ("0x41", "0xd4f"): "Arm Neoverse-V2",
-    ("0x41", "0xd84"): "Arm Neoverse-V3",
-    ("0x41", "0xd8e"): "Arm Neoverse-N3",
-    ("0x43", "0x0af"): "Cavium ThunderX2",
-    ("0x46", "0x001"): "Fujitsu A64FX",
-    ("0x48", "0xd01"): "HiSilicon TaiShan v110 (Kunpeng 920)",
-    ("0x4e", "0x004"): "NVIDIA Carmel",
-    ("0xc0", "0xac3"): "Ampere-1",
-    ("0xc0", "0xac4"): "Ampere-1A",
-}
-"""Names of server cores by MIDR implementer and part, as the vendors' reference manuals give them."""
-
-ARM_VENDORS = {
-    "0x41": "Arm",
-    "0x43": "Cavium",
-    "0x46": "Fujitsu",
-    "0x48": "HiSilicon",
-    "0x4e": "NVIDIA",
-    "0x51": "Qualcomm",
-    "0xc0": "Ampere",
-}
-
 
 def cpuinfo(tree: Tree) -> dict[str, str]:
     """Return the first entry of each field of /proc/cpuinfo."""
@@ -58,36 +31,6 @@ def online_cpus(tree: Tree) -> list[int]:
     text = tree.text("proc/cpuinfo") or ""
     numbers = (line.partition(":") for line in text.splitlines() if line.startswith("processor"))
     return sorted({int(value) for _, _, value in numbers if value.strip().isdigit()})
-
-
-def model_name(fields: dict[str, str]) -> str | None:
-    """Return the processor's name; Arm kernels give numbers, which a table of server cores translates."""
-    for key in ("model name", "Processor", "cpu", "family"):
-        value = fields.get(key)
-        if value and not value.isdigit():
-            return value
-    implementer, part = fields.get("CPU implementer"), fields.get("CPU part")
-    if implementer and part:
-        return ARM_PARTS.get((implementer, part), f"implementer {implementer} part {part}")
-    return fields.get("arch")
-
-
-def vendor_name(fields: dict[str, str]) -> str | None:
-    """Return the vendor as the kernel or the implementer code tells it."""
-    implementer = fields.get("CPU implementer")
-    return fields.get("vendor_id") or fields.get("vendor") or ARM_VENDORS.get(implementer or "", implementer)
-
-
-def architecture(fields: dict[str, str]) -> str | None:
-    """Return what ``uname -m`` says on a machine with this /proc/cpuinfo, as far as that tells."""
-    if "CPU implementer" in fields:
-        return "aarch64" if fields.get("CPU architecture") in ("8", "AArch64") else "arm"
-    if fields.get("arch") == "IA-64":
-        return "ia64"
-    flags = fields.get("flags", "").split()
-    if flags:
-        return "x86_64" if "lm" in flags else "i686"
-    return None
 
 
 def _members(tree: Tree, base: str, lists: Iterable[str], masks: Iterable[str]) -> frozenset[int] | None:

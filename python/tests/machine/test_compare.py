@@ -170,7 +170,7 @@ def test_every_recorded_machine_loads_diffs_and_checks(name: str) -> None:
 
 
 CHECKS = [
-    ("16amd64-4n4c-cgroup-distance-merge", {"huge-pages-idle", "swap"}),
+    ("16amd64-4n4c-cgroup-distance-merge", {"huge-pages-idle", "swap", "cpu-affinity"}),
     ("20em64t-hybrid-1p6c2t+2ca4co1t", {"cores-differ", "swap"}),
     ("40intel64-4n10c+pci-conflicts", {"throttled", "swap", "deep-idle", "disk-rotates"}),
     ("48amd64-4pa2n6c-sparse", {"numa-uneven"}),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from steelyard._base import format_cpu_list
 from steelyard.machine.layout import describe_limits, read_layout
+from steelyard.machine.snapshot import snapshot
 from steelyard.machine.topology import numa_nodes
 from steelyard.machine.tree import Tree
 
@@ -128,3 +131,42 @@ def test_kinds_of_cores_are_told_apart() -> None:
 def test_nothing_recorded_is_a_layout_without_cores(tmp_path: Path) -> None:
     assert read_layout(Tree(tmp_path)).cores == ()
     assert read_layout(Tree(tmp_path), affinity=[0, 1]).cpus == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        # The file system before control groups, at its usual place.
+        {
+            "proc/mounts": "none /dev/cpuset cpuset rw 0 0\n",
+            "proc/self/cpuset": "/job\n",
+            "dev/cpuset/job/cpus": "0-1",
+        },
+        # Version 1, mounted without prefixes.
+        {
+            "proc/mounts": "none /dev/cpuset cgroup rw,cpuset,noprefix,release_agent=/x 0 0\n",
+            "proc/self/cgroup": "3:cpuset:/job\n",
+            "dev/cpuset/job/cpus": "0-1",
+        },
+        # Version 2 at another place, and beside a mount that was not recorded.
+        {
+            "proc/mounts": "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\ncgroup2 /mnt/groups cgroup2 rw 0 0\n",
+            "proc/self/cgroup": "0::/job\n",
+            "mnt/groups/job/cpuset.cpus.effective": "0-1",
+        },
+        # The process's group by its own file only.
+        {
+            "proc/mounts": "cgroup2 /mnt/groups cgroup2 rw 0 0\n",
+            "proc/self/cpuset": "/job\n",
+            "mnt/groups/job/cpuset.cpus.effective": "0-1",
+        },
+    ],
+    ids=["cpuset", "noprefix", "cgroup2 elsewhere", "own file"],
+)
+def test_a_cpuset_is_found_wherever_it_is_mounted(tmp_path: Path, files: dict[str, str]) -> None:
+    tree = tree_of(tmp_path, **files)
+    assert read_layout(tree).cpus == (0, 1)
+    # The inventory says the same.
+    machine = snapshot(tmp_path)
+    assert machine.cpu.usable_cpus == 2
+    assert "cpu.usable_cpus" not in machine.missing

@@ -31,6 +31,9 @@ from steelyard.bench.placement.homes import (
 from steelyard.bench.placement.model import InstancePlace, Placement
 from steelyard.machine.layout import Core, Layout, describe_limits
 
+LEAST_MEMORY_RATIO = 0.5
+"""Memory is bound to a node that has at least half as much of the machine's memory as of its CPUs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Needs:
@@ -320,7 +323,27 @@ def _memory_of(layout: Layout, nodes: Sequence[int]) -> tuple[int, ...]:
         chosen |= (
             {node} if node in there else {other for other in there if layout.distance(node, other) == least}
         )
+    while chosen != set(there) and _is_starved(layout, nodes, chosen):
+        chosen.add(min(set(there) - chosen, key=lambda other: (_nearest(layout, nodes, other), other)))
     return () if chosen == set(there) else tuple(sorted(chosen))
+
+
+def _is_starved(layout: Layout, nodes: Sequence[int], chosen: set[int]) -> bool:
+    """Return whether ``chosen`` have less than half as much of the memory as ``nodes`` have of the CPUs.
+
+    Bound to a node of 2 of 16 GiB, what one of two processors runs would swap beside free memory.
+    """
+    size = {node.id: node.memory_bytes for node in layout.nodes}
+    known = [size[node] for node in layout.memory_nodes]
+    whole = sum(each or 0 for each in known)
+    if None in known or not whole or not layout.cores:
+        return False
+    cpus = sum(core.node in nodes for core in layout.cores) / len(layout.cores)
+    return sum(size[node] or 0 for node in chosen) < LEAST_MEMORY_RATIO * cpus * whole
+
+
+def _nearest(layout: Layout, nodes: Sequence[int], other: int) -> int:
+    return min(layout.distance(node, other) for node in nodes)
 
 
 def _memory_notes(layout: Layout, instances: Sequence[InstancePlace], needs: Needs) -> list[str]:
@@ -335,6 +358,15 @@ def _memory_notes(layout: Layout, instances: Sequence[InstancePlace], needs: Nee
         took = _memory_of(layout, [node])
         where = f"node {format_cpu_list(took)}" if took else "the others"
         notes.append(f"node {node} has CPUs and no memory that may be used: it is taken from {where}")
+    poor = {
+        node
+        for instance in instances
+        for node in instance.nodes
+        if node in layout.memory_nodes
+        if _is_starved(layout, instance.nodes, set(instance.nodes) & set(layout.memory_nodes))
+    }
+    for node in sorted(poor):
+        notes.append(f"node {node} has little of the machine's memory: more is taken from other nodes")
     loose = [str(instance.number) for instance in instances if not instance.memory_nodes]
     if loose:
         notes.append(

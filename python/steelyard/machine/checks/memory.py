@@ -364,9 +364,9 @@ def numa_uneven(machine: Machine) -> Finding:
     asks="the kernel knows the memory of each socket",
     threshold="more than one node on machines with several sockets",
     source="Linux, Documentation/mm/numa.rst; firmware's 'node interleaving' hides nodes",
-    advice="switch node interleaving off in the firmware, and boot without numa=off; old machines with one"
-    " bus"
-    " for all sockets have a single node",
+    advice="on hardware, switch node interleaving off in the firmware and boot without numa=off (old machines"
+    " with one bus for all sockets have a single node); in a guest, have the hypervisor show the nodes"
+    " (virtual NUMA), or one socket",
 )
 def numa_hidden(machine: Machine) -> Finding:
     """Object to several sockets in one node: the kernel cannot place memory locally."""
@@ -380,6 +380,8 @@ def numa_hidden(machine: Machine) -> Finding:
     evidence: Evidence = {"cpu.sockets": sockets, "numa_nodes": nodes}
     if nodes == 1 < sockets:
         claim = f"{sockets} sockets are 1 NUMA node: the kernel cannot place memory locally"
+        if machine.hypervisor is not None:
+            claim = f"the hypervisor shows {sockets} sockets and 1 NUMA node: memory cannot be placed locally"
         return objects(claim, evidence)
     return passes(f"{sockets} socket{'s' * (sockets > 1)}, {nodes} node{'s' * (nodes > 1)}", evidence)
 

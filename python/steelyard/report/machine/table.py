@@ -6,6 +6,7 @@ with the reason.
 
 from collections import Counter
 
+from steelyard.machine.models import generation
 from steelyard.records import (
     Cpu,
     Dimm,
@@ -29,13 +30,19 @@ def machine_line(machine: Machine | None) -> str:
     if machine is None:
         return ""
     parts = [
-        machine.cpu.model or "unknown processor",
+        _processor(machine.cpu),
         f"{machine.cpu.logical_cpus} CPUs",
-        fmt.quantity(machine.memory.total_bytes, "bytes"),
+        fmt.quantity(machine.memory.total_bytes, "bytes") if machine.memory.total_bytes else "",
         f"Linux {machine.kernel.release}" if machine.kernel.release else "",
         machine.hypervisor or "",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _processor(cpu: Cpu) -> str:
+    """Return the model, with its generation where the name does not say it."""
+    name, built = cpu.model or "unknown processor", generation(cpu.identifier)
+    return name if built is None or built.split()[0] in name else f"{name} ({built})"
 
 
 def machine_groups(machine: Machine | None) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -44,7 +51,7 @@ def machine_groups(machine: Machine | None) -> list[tuple[str, list[tuple[str, s
         return []
     groups: list[tuple[str, Rows]] = [
         ("Processor", _cpu(machine.cpu)),
-        ("Memory", _memory(machine.memory)),
+        ("Memory", _memory(machine)),
         ("NUMA", [_node(node) for node in machine.numa_nodes]),
         ("Disks", [_disk(disk) for disk in machine.disks]),
         ("Network", [_interface(card) for card in machine.interfaces]),
@@ -82,6 +89,7 @@ def _cpu(cpu: Cpu) -> Rows:
     low, high = _speed(cpu.frequency_min_hz), _speed(cpu.frequency_max_hz)
     return [
         ("model", cpu.model),
+        ("generation", generation(cpu.identifier)),
         ("architecture", cpu.architecture),
         ("sockets", _number(cpu.sockets)),
         ("cores", _number(cpu.cores)),
@@ -141,11 +149,12 @@ def _mitigations(mitigations: dict[str, str]) -> Rows:
     return [*affected, ("not affected by", ", ".join(others))]
 
 
-def _memory(memory: Memory) -> Rows:
+def _memory(machine: Machine) -> Rows:
+    memory, is_known = machine.memory, "memory.swap_bytes" not in machine.missing
     return [
-        ("total", _size(memory.total_bytes)),
+        ("total", _size(memory.total_bytes or None)),
         ("limit", _size(memory.limit_bytes)),
-        ("swap", _swap(memory)),
+        ("swap", _swap(memory) if is_known else None),
         ("transparent huge pages", _transparent(memory)),
         ("huge pages", _pools(memory)),
         ("modules", _modules(memory.dimms)),

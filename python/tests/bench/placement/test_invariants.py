@@ -171,3 +171,19 @@ def test_instances_that_were_asked_for_are_made(machine: Layout, count: int) -> 
         # Room enough: no two instances share a core.
         owners = [{core_of[cpu] for cpu in (*one.server, *one.load)} for one in placement.instances]
         assert sum(map(len, owners)) == len(set().union(*owners))
+
+
+def test_memory_is_not_bound_to_a_node_that_has_little_of_it() -> None:
+    machine = layout_of(packages=2)
+    sizes = (2 * GIB, 14 * GIB)
+    nodes = tuple(replace(node, memory_bytes=sizes[node.id]) for node in machine.nodes)
+    placed = place(replace(machine, nodes=nodes), Needs(0.25, cpus_per_instance=4))
+    poor = [one for one in placed.instances if one.nodes == (0,)]
+    assert poor
+    # All nodes together are no binding.
+    assert {one.memory_nodes for one in poor} == {()}
+    assert any("node 0 has little of the machine's memory" in note for note in placed.notes)
+    rich = [one.memory_nodes for one in placed.instances if one.nodes == (1,)]
+    assert set(rich) == {(1,)}
+    even = place(machine, Needs(0.25, cpus_per_instance=4))
+    assert {one.memory_nodes for one in even.instances} == {(0,), (1,)}
