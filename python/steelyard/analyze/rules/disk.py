@@ -9,7 +9,7 @@ from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.pressure.disk_limits import LimitedDisk
 from steelyard.analyze.pressure.kernel_activity import DiskActivity
 from steelyard.analyze.pressure.threads import kind_of
-from steelyard.analyze.rules.findings import Evidence, Finding, beside_cpu, percent, rule, time_text
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, time_text, without_wait
 
 WAIT_RATIO = 0.30
 IOWAIT_RATIO = 0.20
@@ -97,7 +97,12 @@ def _waits(conditions: Conditions) -> Finding | None:
     disk = _worst(conditions, lambda use: use.busy_ratio.value)
     where = next((name for name in target.places if kind_of(name, "D") == "disk"), "an unknown place")
     detail = ""
-    evidence = [Evidence("threads' time asleep for a disk", share, "ratio", WAIT_RATIO)]
+    of_all = target.wait("disk")
+    evidence = [Evidence("threads' time asleep for a disk", of_all, "ratio")]
+    if share > of_all:
+        evidence.append(
+            Evidence("the same of their time without waits for a CPU", share, "ratio", WAIT_RATIO)
+        )
     if disk is not None and disk.latency_ns.value is not None and disk.operation_bytes.value is not None:
         detail = (
             f" {disk.device} takes {time_text(disk.latency_ns.value)} for an operation of"
@@ -106,14 +111,12 @@ def _waits(conditions: Conditions) -> Finding | None:
         evidence.append(Evidence(f"{disk.device} mean latency", disk.latency_ns.value, "ns"))
         evidence.append(Evidence(f"{disk.device} busy", disk.busy_ratio.value or 0.0, "ratio"))
     return Finding(
-        f"The program's threads wait {percent(share)} of their time{beside_cpu(target.waiting_ratio)}"
-        f" for a disk"
-        f" (asleep in {where}).{detail}",
+        f"The program's threads wait {percent(of_all)} of their time for a disk (asleep in {where}).{detail}",
         tuple(evidence),
         "Compare the latency with the disk's limits (`steelyard health --part disk`); overlap operations"
         " (more threads, io_uring), make them larger, or keep the data in memory.",
         min(0.97, 0.5 + 0.5 * share),
-        gain=f"at most {1 / max(1 - share, 0.05):.1f} x, if nothing waited",
+        gain=f"{without_wait(conditions, 'disk', share)}, if nothing waited",
         part=_part(disk),
     )
 
@@ -141,7 +144,7 @@ def _iowait(conditions: Conditions) -> Finding | None:
         ),
         "Find the waiting task (`pidstat -d 1`), and keep more operations in flight.",
         0.4 + 0.5 * share,
-        gain=f"at most {1 / max(1 - share, 0.05):.1f} x, if the CPUs could work during the waits",
+        gain=f"{without_wait(conditions, 'disk', share)}, if the CPUs could work during the waits",
         part=_part(disk),
     )
 

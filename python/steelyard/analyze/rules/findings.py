@@ -221,6 +221,16 @@ def without(share: float, digits: int = 2) -> str:
     return f"{1 / (1 - share):.{digits}f} x" if share < 1 else "∞ x"
 
 
+def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
+    """Return the gain of a program whose threads did not wait for ``kind``; of a run without a program,
+    ``otherwise`` is the share of the time that is lost.
+
+    The base is all of the threads' time, so that the gains on a page can be compared (Amdahl).
+    """
+    target = conditions.target
+    return f"at most {without(min(0.99, otherwise if target is None else target.wait(kind)), 1)}"
+
+
 def rate_text(per_s: float) -> str:
     """Return how often something happens: whole from 10 on, two digits below.
 
@@ -238,15 +248,6 @@ def time_text(ns: float) -> str:
     """
     size, unit = next((pair for pair in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")) if ns >= pair[0]), (1.0, "ns"))
     return f"{ns / size:.3g} {unit}"
-
-
-def beside_cpu(waiting_ratio: float | None) -> str:
-    """Return the reservation of a share of time that leaves out waiting for a CPU, none where that is little.
-
-    >>> beside_cpu(0.02), beside_cpu(0.9)
-    ('', ' (excluding waits for a CPU)')
-    """
-    return " (excluding waits for a CPU)" if (waiting_ratio or 0.0) >= 0.1 else ""
 
 
 def above(quantity: Quantity | None, bound: float) -> bool:

@@ -16,6 +16,7 @@ from steelyard.analyze.rules.findings import (
     threshold_rule,
     time_text,
     without,
+    without_wait,
 )
 from steelyard.analyze.rules.ranking import cpu_ratio
 
@@ -303,7 +304,7 @@ def _disk(conditions: Conditions) -> Finding | None:
         else "Find the reader or writer (`pidstat -d 1`) and the size of its operations; compare with the"
         " disk's limits: `steelyard health --part disk`.",
         ratio,
-        gain=f"at most {1 / max(1 - ratio, 0.05):.1f} x, if nothing waited for this disk",
+        gain=f"{without_wait(conditions, 'disk', ratio)}, if nothing waited for this disk",
         part="disk_bandwidth",
     )
 

@@ -4,7 +4,15 @@ Not here: saturated links and lost packets, which every run is checked for (``lo
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rate_text, rule, threshold_rule
+from steelyard.analyze.rules.findings import (
+    Evidence,
+    Finding,
+    percent,
+    rate_text,
+    rule,
+    threshold_rule,
+    without_wait,
+)
 
 LIMIT_RATIO = 0.80
 WAIT_RATIO = 0.30
@@ -92,6 +100,7 @@ def _waits(conditions: Conditions) -> Finding | None:
     share = target.held_by("network") if target else 0.0
     if target is None or share < WAIT_RATIO or _limited(conditions) is not None:
         return None
+    of_all = target.wait("network")
     busiest = max(
         conditions.network,
         key=lambda card: max(card.sent_bytes_per_s.value or 0.0, card.received_bytes_per_s.value or 0.0),
@@ -111,14 +120,15 @@ def _waits(conditions: Conditions) -> Finding | None:
             " neither the network path."
         )
     return Finding(
-        f"The program's threads sleep {percent(share)} of their time in sockets {reason}.",
+        f"The program's threads sleep {percent(of_all)} of their time in sockets {reason}.",
         (
-            Evidence("threads' time asleep in sockets", share, "ratio", WAIT_RATIO),
+            Evidence("threads' time asleep in sockets", of_all, "ratio"),
+            Evidence("the same of their time without waits for a CPU", share, "ratio", WAIT_RATIO),
             Evidence("bytes of the busiest interface", moved, "bytes/s", MOVED_BYTES_PER_S),
         ),
         step,
         0.45 + 0.4 * share,
-        gain=f"at most {1 / max(1 - share, 0.05):.1f} x, if nothing waited for it",
+        gain=f"{without_wait(conditions, 'network', share)}, if nothing waited for it",
         part="network" if moved >= MOVED_BYTES_PER_S else None,
         sure=False,
     )

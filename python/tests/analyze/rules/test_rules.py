@@ -433,21 +433,6 @@ def test_samples_without_a_name_are_told_by_their_library() -> None:
     assert finding.claim == "60 % of the CPU time is interpreted application code."
 
 
-def test_the_largest_function_of_a_category_stands_with_its_own_share() -> None:
-    """A tenth of a category is not most of it."""
-    (finding,) = explain(
-        sampled(
-            categories={"kernel_network": 0.57},
-            leaders={"kernel_network": "tcp_sendmsg"},
-            leader_ratios={"kernel_network": 0.076},
-        )
-    )
-    assert (
-        finding.claim
-        == "57 % of the CPU time is in the kernel's network stack; the largest is tcp_sendmsg, 7.6 %."
-    )
-
-
 def test_every_rule_about_profiles_has_a_case_here() -> None:
     load_rules()
     assert set(PROFILED) == {
