@@ -31,6 +31,10 @@ _CPU_NEEDED_NS = 200_000_000
 _LOCK_RATIO = 0.25
 """Share of its time asleep on locks from which a thread counts as one that waits for them."""
 _PLACES_NAMED = 12
+OWN_THREADS = "own threads"
+"""Kind of a futex wait that is none for a lock: a join, or the idleness of a pool's member."""
+_LOCK_NS = 250_000_000
+"""Mean sleep in futex from which a thread waits for other threads' work, not for their lock (convention)."""
 RUSAGE = "CPU time of all its processes (getrusage) over the time elapsed"
 
 WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -247,6 +251,9 @@ def _sleep_kinds(thread: "ThreadLooks") -> dict[str, float]:
         kind = kind_of(sleep.where, sleep.state, sleep.call)
         exact[kind] = exact.get(kind, 0.0) + sleep.exact_ns
         seen[kind] = seen.get(kind, 0.0) + sleep.sampled_ns
+    if _waits_for_threads(thread, exact.get("lock", 0.0)):
+        exact[OWN_THREADS], seen[OWN_THREADS] = exact.pop("lock"), 0.0
+        exact["lock"] = 0.0
     # Sleep between two looks neither of which found the thread asleep is as that around other looks.
     sampled = sum(seen.values())
     known = seen if sampled else exact
@@ -255,6 +262,15 @@ def _sleep_kinds(thread: "ThreadLooks") -> dict[str, float]:
     whole = sum(weights.values())
     # Never found asleep: its sleeps are shorter than the looks are apart.
     return {kind: weight / whole for kind, weight in weights.items()} if whole else {"unknown": 1.0}
+
+
+def _waits_for_threads(thread: "ThreadLooks", exact_ns: float) -> bool:
+    """Return whether a thread's sleeps in futex in which it did not run between two looks are long.
+
+    Whoever waits for a lock is woken when it is free. ``pthread_join`` and pools' idle members sleep in futex,
+    too, for as long as other threads work or have none for them.
+    """
+    return exact_ns >= _LOCK_NS * max(1, _gain(thread, 2) or 0)
 
 
 def _places(threads: "Iterable[ThreadLooks]") -> dict[str, float]:
@@ -285,11 +301,10 @@ def _lock_switches(threads: "Iterable[ThreadLooks]") -> Quantity:
     switches, lasted_ns = 0, 0
     for thread in threads:
         gain, lasted = _gain(thread, 2), thread.last_ns - thread.first_ns
-        asleep = sum(
-            sleep.exact_ns + sleep.sampled_ns
-            for sleep in thread.sleeps
-            if kind_of(sleep.where, sleep.state, sleep.call) == "lock"
-        )
+        locks = [sleep for sleep in thread.sleeps if kind_of(sleep.where, sleep.state, sleep.call) == "lock"]
+        exact_ns = sum(sleep.exact_ns for sleep in locks)
+        asleep = sum(sleep.sampled_ns for sleep in locks)
+        asleep += 0 if _waits_for_threads(thread, exact_ns) else exact_ns
         if gain is not None and lasted > 0 and asleep >= _LOCK_RATIO * lasted:
             switches, lasted_ns = switches + gain, lasted_ns + lasted
     if lasted_ns <= 0:

@@ -8,6 +8,7 @@ Not here: a server under a load generator (``load``).
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.own_cpu import own_cpus, own_kernel_ratio
+from steelyard.analyze.pressure.threads import OWN_THREADS
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, threshold_rule, without
 
 CPU_BOUND_RATIO = 0.90
@@ -133,16 +134,16 @@ def _asleep(conditions: Conditions) -> Finding | None:
     target = conditions.target
     if target is None:
         return None
-    asleep = target.wait("timer", "events", "child", "pipe", "stopped")
+    asleep = target.wait("timer", "events", "child", "pipe", "stopped", OWN_THREADS)
     active = (target.running_ratio or 0.0) + (target.waiting_ratio or 0.0)
     busiest = target.busiest_wanted_ratio.value
     if asleep < ASLEEP_RATIO or active > 1 - ASLEEP_RATIO or (busiest is not None and busiest > 0.5):
         return None
     kinds = ", ".join(f"{kind} {percent(share)}" for kind, share in target.waits.items() if share >= 0.05)
     return Finding(
-        f"The program's threads sleep {percent(asleep)} of the time, waiting for timers or events ({kinds}):"
+        f"The program's threads sleep {percent(asleep)} of the time, waiting for timers, events or each other ({kinds}):"
         " no resource of this machine limits it.",
-        (Evidence("asleep for timers and events", asleep, "ratio", ASLEEP_RATIO),),
+        (Evidence("asleep for timers, events and each other", asleep, "ratio", ASLEEP_RATIO),),
         "Give it more work, or look at the program that it waits for.",
         0.6 * asleep,
         gain="none from this machine",

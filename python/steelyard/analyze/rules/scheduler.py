@@ -7,13 +7,13 @@ from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.own_cpu import blame
 from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
 from steelyard.analyze.rules.disk import limited_disk
-from steelyard.analyze.rules.findings import Evidence, Finding, beside_cpu, percent, rule, without
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without
 
 OVERSUBSCRIBED_FACTOR = 1.5
 WAITING_PER_CPU = 0.75
 TAKEN_RATIO = 0.15
 LOCK_RATIO = 0.30
-LOCK_SWITCHES_PER_S = 20.0
+LOCK_SWITCHES_PER_S = 4.0
 KERNEL_LOCK_RATIO = 0.10
 SWITCHES_PER_CPU_S = 50_000.0
 SWITCH_COST_S = 2e-6
@@ -78,16 +78,18 @@ def _taken(conditions: Conditions) -> Finding | None:
     others = blame(conditions).neighbours or 0.0
     if lost < TAKEN_RATIO or demand < 0.2 or others < 0.2:
         return None
+    waiting = lost if target.waiting_ratio is None else target.waiting_ratio
     return Finding(
-        f"The program demands {demand:.1f} of {count} CPUs and waits {percent(lost)} of that time:"
-        f" other processes use {others:.1f} CPUs.",
+        f"The program's threads wait {percent(waiting)} of their time for a CPU, though they could use"
+        f" {demand:.1f} and there are {count}: other processes use {others:.1f} CPUs.",
         (
+            Evidence("threads' time waiting for a CPU", waiting, "ratio"),
             Evidence("CPU wait over runnable time", lost, "ratio", TAKEN_RATIO),
             Evidence("CPUs used by others", others, "1"),
         ),
         "Look at the busiest processes in the report; give the program dedicated CPUs or a larger weight.",
         min(0.9, 0.3 + lost),
-        gain=f"at most {1 / max(1 - lost, 0.05):.1f} x, with dedicated CPUs",
+        gain=f"at most {without(min(0.99, waiting), 1)}, with dedicated CPUs",
         blame="neighbours",
     )
 
@@ -98,8 +100,8 @@ def _taken(conditions: Conditions) -> Finding | None:
     area="scheduler",
     explains="time",
     cause="locks",
-    threshold="convention: 30 % of the threads' time asleep in futex, with 20 or more wake-ups per second"
-    " each; threads that wake up less often are idle members of a pool",
+    threshold="convention: 30 % of the threads' time asleep in futex, with 4 or more wake-ups per second"
+    " each; threads that wake up less often wait for other threads' work (a join, a pool)",
 )
 def _locks(conditions: Conditions) -> Finding | None:
     target = conditions.target
@@ -108,21 +110,23 @@ def _locks(conditions: Conditions) -> Finding | None:
     share, switches = target.held_by("lock"), target.lock_switches_per_s.value
     if share < LOCK_RATIO or switches is None or switches < LOCK_SWITCHES_PER_S:
         return None
-    cpus, beside = target.cpus.value or 0.0, beside_cpu(target.waiting_ratio)
+    cpus, of_all = target.cpus.value or 0.0, target.wait("lock")
+    most = min(target.threads, len(conditions.all_cpus.cpus) or 1) / max(cpus, 0.1)
     return Finding(
-        f"{target.threads:.0f} threads sleep {percent(share)} of their time{beside} in futex and are woken"
+        f"{target.threads:.0f} threads sleep {percent(of_all)} of their time in futex and are woken"
         f" {switches:.0f} times"
         f" per second each, while they use {cpus:.1f} CPUs together: likely they wait for the same lock.",
         (
-            Evidence("threads' time asleep in futex", share, "ratio", LOCK_RATIO),
+            Evidence("threads' time asleep in futex", of_all, "ratio"),
+            Evidence("the same of their time without waits for a CPU", share, "ratio", LOCK_RATIO),
             Evidence("wake-ups of each such thread", switches, "1/s", LOCK_SWITCHES_PER_S),
             Evidence("CPUs used", cpus, "1"),
         ),
         "Find the lock from the stacks of sleeping threads (`perf trace -s -e futex`, or a wall-time"
         " profile).",
         min(0.93, 0.45 + 0.5 * share),
-        gain=f"at most {min(target.threads, len(conditions.all_cpus.cpus) or 1) / max(cpus, 0.1):.1f}"
-        f" x on this machine, without the waits",
+        gain=f"at most {max(1.0, min(most, 1 / (1 - min(0.99, of_all)))):.1f} x on this machine, without the"
+        " waits",
         part="locks",
         sure=False,
     )
@@ -150,7 +154,7 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
         "Find the callers (`perf trace -s`, /proc/PID/stack). An rwsem is often mmap_lock: call mmap and"
         " munmap less often.",
         0.4 + 0.5 * share,
-        gain=f"at most {1 / max(1 - share, 0.05):.1f} x",
+        gain=f"at most {without(min(0.99, share), 1)}",
         part="locks",
     )
 

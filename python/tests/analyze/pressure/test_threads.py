@@ -124,6 +124,37 @@ def test_a_thread_that_did_not_run_slept_where_it_slept(tmp_path: Path) -> None:
     assert found.cpus.value == pytest.approx(0.1 / 3)
 
 
+def test_waiting_for_its_own_threads_is_no_contention(tmp_path: Path) -> None:
+    """The main thread joins two workers, of which one waits for a lock in short sleeps."""
+    joining = thread(1, 0.1, where="futex_do_wait", slices=4)
+    still = joining | {"unmoved_ns": 3 * SECOND}
+    worker = [thread(2, step * 1.0, state="R", slices=step) for step in range(4)]
+    locked = [thread(3, 0.5 * step, where="futex_do_wait", slices=400 * step) for step in range(4)]
+    looks = [[joining, worker[0], locked[0]], *([worker[step], locked[step]] for step in range(1, 4))]
+    looks[-1].append(still)
+    found = observed(tmp_path, looks)
+    assert found is not None
+    assert found.wait("own threads") == pytest.approx(1 / 3)
+    assert found.wait("lock") == pytest.approx(0.5 / 3)
+    assert found.lock_switches_per_s.value == pytest.approx(400)
+    # Nobody waits for a lock where all sleep in a join or an idle pool.
+    idle = [[joining, worker[0]], *([worker[step]] for step in range(1, 3)), [worker[3], still]]
+    found = observed(tmp_path / "idle", idle)
+    assert found is not None
+    assert found.wait("lock") == 0
+    assert found.lock_switches_per_s.value is None
+
+
+def test_long_waits_for_a_lock_are_waits_for_a_lock(tmp_path: Path) -> None:
+    """A holder of 50 ms keeps three others asleep over several looks, and they are woken all the same."""
+    first = thread(1, 0.0, where="futex_do_wait")
+    last = thread(1, 0.0, 0.0, where="futex_do_wait", unmoved_s=3.0, slices=20)
+    found = observed(tmp_path, [[first], [], [], [last], [last | {"run_ns": SECOND // 2}]])
+    assert found is not None
+    assert found.wait("own threads") == 0
+    assert found.wait("lock") > 0.5
+
+
 def test_sleep_that_no_look_saw_is_as_that_around_other_looks(tmp_path: Path) -> None:
     running = [thread(1, step / 2, state="R") for step in range(4)]
     found = observed(tmp_path, [*([row] for row in running), [thread(1, 2.0, where="futex_do_wait")]])
