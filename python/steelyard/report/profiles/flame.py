@@ -87,7 +87,8 @@ def _of_functions(tree: Tree, functions: Collection[str]) -> NDArray[np.bool_]:
         ],
         dtype=bool,
     )
-    return (tree.name >= 0) & wanted[tree.name]
+    is_wanted: NDArray[np.bool_] = (tree.name >= 0) & wanted[tree.name]
+    return is_wanted
 
 
 def data_of(
