@@ -267,8 +267,8 @@ def _sleep_kinds(thread: "ThreadLooks") -> dict[str, float]:
 def _waits_for_threads(thread: "ThreadLooks", exact_ns: float) -> bool:
     """Return whether a thread's sleeps in futex in which it did not run between two looks are long.
 
-    Whoever waits for a lock is woken when it is free. ``pthread_join`` and pools' idle members sleep in futex,
-    too, for as long as other threads work or have none for them.
+    Whoever waits for a lock is woken when it is free. ``pthread_join`` and pools' idle members sleep in
+    futex, too, for as long as other threads work or have none for them.
     """
     return exact_ns >= _LOCK_NS * max(1, _gain(thread, 2) or 0)
 

@@ -141,7 +141,8 @@ def _asleep(conditions: Conditions) -> Finding | None:
         return None
     kinds = ", ".join(f"{kind} {percent(share)}" for kind, share in target.waits.items() if share >= 0.05)
     return Finding(
-        f"The program's threads sleep {percent(asleep)} of the time, waiting for timers, events or each other ({kinds}):"
+        f"The program's threads sleep {percent(asleep)} of the time, waiting for timers, events or each other"
+        f" ({kinds}):"
         " no resource of this machine limits it.",
         (Evidence("asleep for timers, events and each other", asleep, "ratio", ASLEEP_RATIO),),
         "Give it more work, or look at the program that it waits for.",
