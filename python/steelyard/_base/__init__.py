@@ -19,6 +19,7 @@ from steelyard._base.files import RECORD_BYTES_AT_MOST, open_regular, read_at_mo
 from steelyard._base.interrupts import held_back
 from steelyard._base.paths import REPAIR_HINT, data_dir, executable, schemas_dir, workloads_dir
 from steelyard._base.rates import parse_rate
+from steelyard._base.text import encoding_of, text_of
 from steelyard._base.version import SCHEMA_VERSION
 from steelyard._base.writing import replacing
 
@@ -34,6 +35,7 @@ __all__ = [
     "UsageError",
     "WorkloadFailedError",
     "data_dir",
+    "encoding_of",
     "executable",
     "format_cpu_list",
     "held_back",
@@ -46,6 +48,7 @@ __all__ = [
     "read_tail",
     "replacing",
     "schemas_dir",
+    "text_of",
     "without_escapes",
     "workloads_dir",
 ]

@@ -55,14 +55,49 @@ def test_metrics_cut_by_perf_are_left_out_with_any_separator() -> None:
 
 
 def test_a_row_of_two_readings_is_refused_with_what_to_do() -> None:
-    # A cgroup named 42 and 50,10 %, or an event counted for 50 ns and 10,00 % with a metric of 1,23.
-    row = "7,,cycles,42,50,10,00,1,GHz"
+    # A cgroup named 42 and 50 ns, or an event counted for 42 ns and 50,10 % with a metric of 23,4.
+    row = "7,,cycles,42,50,10,23,4,GHz"
     with pytest.raises(RecordError, match="1 lines cannot be understood"):
         parse_perf_stat(row)
-    found = parse_perf_stat(f"{row}\n82,,page-faults,1212944,100,00,67,K/sec\n")
-    assert list(found.series[0].events) == ["page-faults"]
+    cgroup = "82,,page-faults,/a,1212944,100,00,67,K/sec"
+    found = parse_perf_stat(f"{row}\n{cgroup}\n")
+    assert [(each.scope, list(each.events)) for each in found.series] == [("cgroup", ["page-faults"])]
     assert found.unread == 1
     assert any("LC_ALL=C" in remark for remark in found.remarks)
+
+
+def test_a_row_that_has_no_cgroup_tells_that_none_has() -> None:
+    found = parse_perf_stat("7,,cycles,42,50,10,23,4,GHz\n82,,page-faults,1212944,100,00,67,K/sec\n")
+    assert found.unread == 0
+    cycles = found.series[0].events["cycles"]
+    assert (cycles.count, cycles.coverage_ratio) == ((7.0,), (0.501,))
+
+
+@pytest.mark.parametrize(
+    ("commas", "points"),
+    [
+        ("1000,500000,msec,task-clock,9,100,00,,", "1000.500000,msec,task-clock,9,100.00,,"),
+        ("1000,500000,,task-clock:u,9,100,00,0,999,CPUs", "1000.5,msec,task-clock:u,9,100.00,,"),
+        ("     1,000123456,77,,cycles,9,16,67,,", "     1.000123456,77,,cycles,9,16.67,,"),
+    ],
+    ids=["six decimals", "no unit", "interval"],
+)
+def test_rows_of_other_versions(commas: str, points: str) -> None:
+    found = parse_perf_stat(commas)
+    same(found, parse_perf_stat(points))
+    assert found.unread == 0
+
+
+def test_json_with_decimal_commas_says_what_json_with_points_says() -> None:
+    rows = """{"counter-value" : "1000,50", "unit" : "msec", "event" : "task-clock", "event-runtime" : 7,\
+ "pcnt-running" : 100,00, "metric-value" : 0,99, "metric-unit" : "CPUs utilized"}
+{"counter-value" : "75,000000", "unit" : "", "event" : "page-faults, minor", "event-runtime" : 1,\
+ "pcnt-running" : 33,30}"""
+    found = parse_perf_stat(rows)
+    points = rows.replace("1000,50", "1000.50").replace("75,0", "75.0").replace("100,00", "100.00")
+    other = parse_perf_stat(points.replace("0,99", "0.99").replace("33,30", "33.30"))
+    assert (found.series, found.metrics, found.unread) == (other.series, other.metrics, 0)
+    assert list(found.series[0].events) == ["task-clock", "page-faults, minor"]
 
 
 _EVENTS = st.sampled_from(

@@ -250,7 +250,7 @@ def _of_file(read: PerfStat, name: str, about: Mapping[str, Any], run: Run) -> S
     if read.runs > 1:
         cautions.append(f"counts are means of {read.runs} repeats (perf stat -r)")
     if read.outputs > 1:
-        cautions.append(f"{name} holds {read.outputs} outputs of perf stat: the last one is taken")
+        cautions.append(outputs_of(read, name))
     if read.unread:
         cautions.append(f"{read.unread} lines of {name} could not be understood")
     perf_metrics = tuple(metric for metric in read.metrics if metric.time_s is None and not metric.summary)
@@ -264,6 +264,17 @@ def _of_file(read: PerfStat, name: str, about: Mapping[str, Any], run: Run) -> S
         about.get("is_of_run") is not False,
         tuple(cautions),
     )
+
+
+def outputs_of(read: PerfStat, name: str) -> str:
+    """Return what became of several outputs in one file."""
+    head = f"{name} holds {read.outputs} outputs of perf stat"
+    if read.left_out is not None:
+        return f"{head}: the last one is taken, since {read.left_out}"
+    if not read.repeated:
+        return f"{head} of different events, which are joined"
+    more = f" and {len(read.repeated) - 3} more" if len(read.repeated) > 3 else ""
+    return f"{head}, which are joined: counts of {', '.join(read.repeated[:3])}{more} are means"
 
 
 def _cgroup(run: Run) -> str | None:

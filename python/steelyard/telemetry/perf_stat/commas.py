@@ -1,9 +1,13 @@
 """Rows of ``perf stat -x,`` in a locale with decimal commas, where the separator also stands within numbers.
 
 ``1,21,msec,task-clock,1212944,100,00,0,CPUs utilized`` is 1.21 ms on a counter for 100.00 % of the time. perf
-writes three numbers with decimals: a count that has a unit, the variation (``2,55%``), and the share of time
-that was counted, always with two. The number of fields tells them apart: a unit and a name are no numbers, a
-time on a counter stands before the share, and what precedes the count is one of few prefixes.
+writes three numbers with decimals: a count that has a unit (with two; before perf 5, times have six and may
+lack the unit), the variation (``2,55%``), and the share of time that was counted, always with two. The number
+of fields tells them apart: a unit and a name are no numbers, a time on a counter stands before the share, and
+what precedes the count is one of few prefixes.
+
+perf writes a cgroup in every row or in none: one row that can only be read without a cgroup tells it for all
+(``has_cgroups``).
 
 In: fields split at each comma. Out: the same row as a locale with points has it, None where there is none,
 and `AmbiguousRowError` where two readings fit. Nothing is guessed.
@@ -26,6 +30,9 @@ from steelyard.telemetry.perf_stat.rows import (
 
 _DIGITS = re.compile(r"\d{1,40}")
 _DECIMALS = re.compile(r"\d\d")
+_OF_COUNT = re.compile(r"\d\d(?:\d{4})?")
+_NANOSECONDS = re.compile(r"\d{9}")
+CLOCKS = ("task-clock", "cpu-clock")
 _RUN = re.compile(r"\d{1,20}")
 _PERCENT = re.compile(r"0|[1-9]\d?|100")
 _VARIATION_END = re.compile(r"\d\d%")
@@ -42,7 +49,16 @@ def has_decimal_commas(lines: Sequence[str]) -> bool:
     return any(map(_TAIL.search, lines)) and not any(map(_TAIL_WITH_POINT.search, lines))
 
 
-def rejoin(fields: Sequence[str]) -> list[str] | None:
+def has_cgroups(lines: Sequence[str]) -> bool:
+    """Return whether rows may name cgroups: none does where one row has no other reading than without."""
+    for line in lines:
+        readings = _readings(line.rstrip("\r\n").split(","))
+        if len(readings) == 1 and not readings[0][1]:
+            return False
+    return True
+
+
+def rejoin(fields: Sequence[str], *, with_cgroups: bool = True) -> list[str] | None:
     """Return the fields of a row with points in its numbers and without a metric; None when it is no row.
 
     Raises AmbiguousRowError.
@@ -50,19 +66,26 @@ def rejoin(fields: Sequence[str]) -> list[str] | None:
     >>> rejoin("S0,2,207,35,msec,task-clock,207351225,100,00,2,CPUs utilized".split(","))
     ['S0', '2', '207.35', 'msec', 'task-clock', '207351225', '100.00']
     """
-    fields = [field.strip() for field in fields]
-    rows: list[list[str]] = []
+    rows = [row for row, has_cgroup in _readings(fields) if with_cgroups or not has_cgroup]
+    if len(rows) > 1:
+        raise AmbiguousRowError
+    return rows[0] if rows else None
+
+
+def _readings(fields: Sequence[str]) -> list[tuple[list[str], bool]]:
+    """Return every row that the fields can be, and whether it names a cgroup."""
+    fields = _with_time([field.strip() for field in fields])
+    rows: list[tuple[list[str], bool]] = []
     for start, count, after in _counts(fields):
         for end, percent in _tails(fields, after + 1):
             named = _named(fields[after + 1 : end])
             if named is None:
                 continue
-            row = [*fields[:start], count, fields[after], *named, fields[end], percent]
-            if row not in rows:
-                rows.append(row)
-    if len(rows) > 1:
-        raise AmbiguousRowError
-    return rows[0] if rows else None
+            pieces, has_cgroup = named
+            row = [*fields[:start], count, fields[after], *pieces, fields[end], percent]
+            if (row, has_cgroup) not in rows:
+                rows.append((row, has_cgroup))
+    return rows
 
 
 def _counts(fields: Sequence[str]) -> Iterator[tuple[int, str, int]]:
@@ -73,9 +96,21 @@ def _counts(fields: Sequence[str]) -> Iterator[tuple[int, str, int]]:
         if fields[at] in (NOT_COUNTED, NOT_SUPPORTED) or _DIGITS.fullmatch(fields[at]):
             if _is_unit(fields[at + 1]):
                 yield at, fields[at], at + 1
-            elif _DECIMALS.fullmatch(fields[at + 1]) and fields[at + 2] and _is_unit(fields[at + 2]):
-                # Only counts that have a unit have decimals.
+            elif _OF_COUNT.fullmatch(fields[at + 1]) and _has_decimals(fields[at + 2 : at + 4]):
                 yield at, f"{fields[at]}.{fields[at + 1]}", at + 2
+
+
+def _with_time(fields: list[str]) -> list[str]:
+    """Return the fields with the end of an interval in one, which has nine decimals."""
+    if len(fields) > 2 and _DIGITS.fullmatch(fields[0]) and _NANOSECONDS.fullmatch(fields[1]):
+        return [".".join(fields[:2]), *fields[2:]]
+    return fields
+
+
+def _has_decimals(named: Sequence[str]) -> bool:
+    """Return whether a count has decimals that is followed by this unit and event."""
+    unit, event = named
+    return _is_unit(unit) and (unit != "" or event.split(":")[0] in CLOCKS)
 
 
 def _is_unit(text: str) -> bool:
@@ -105,17 +140,18 @@ def _tails(fields: Sequence[str], begin: int) -> Iterator[tuple[int, str]]:
         rest = fields[at + 3 :]
         # Nothing, an empty metric, one cut at its comma, or a whole one.
         numbers = [bool(_DIGITS.fullmatch(field)) for field in rest]
-        is_metric = numbers in ([], [False, False], [True, False], [True, True, False])
+        # perf prints no number that begins with two zeros.
+        is_metric = numbers in ([], [False, False], [True, False], [True, True, False]) and rest[:1] != ["00"]
         if is_metric:
             yield at, f"{whole}.{decimals}"
 
 
-def _named(pieces: Sequence[str]) -> list[str] | None:
-    """Return event, cgroup and variation; None where they are none."""
+def _named(pieces: Sequence[str]) -> tuple[list[str], bool] | None:
+    """Return event, cgroup and variation, and whether there is a cgroup; None where they are none."""
     pieces, variation = list(pieces), []
     if len(pieces) > 2 and _VARIATION_END.fullmatch(pieces[-1]) and _DIGITS.fullmatch(pieces[-2]):
         variation = [".".join(pieces[-2:])]
         pieces = pieces[:-2]
     event, cgroup = event_and_cgroup(pieces, ",")
     is_one = event and not _DIGITS.fullmatch(event) and "," not in cgroup
-    return [*pieces, *variation] if is_one else None
+    return ([*pieces, *variation], cgroup != "") if is_one else None

@@ -14,8 +14,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from steelyard.telemetry.perf_stat.commas import AmbiguousRowError, has_decimal_commas, rejoin
+from steelyard.telemetry.perf_stat.commas import (
+    CLOCKS,
+    AmbiguousRowError,
+    has_cgroups,
+    has_decimal_commas,
+    rejoin,
+)
 from steelyard.telemetry.perf_stat.rows import (
     LINE_AT_MOST,
     NOT_COUNTED,
@@ -51,26 +58,35 @@ def read(lines: Sequence[str]) -> Output:
         if not _metric_only(lines, output):
             raise NotPerfStatError
         return output
-    section, any_row = 0, False
-    event = ""
+    section, any_row, event, is_apart = 0, False, "", False
+    seen: set[tuple[str, str, str, float | None]] = set()
     with_commas = separator == "," and has_decimal_commas(lines)
     # perf cuts the numbers of its metrics where they stop being digits and points.
     has_metrics = not (with_commas or _cuts_metrics(lines))
+    with_cgroups = not with_commas or has_cgroups([line[:LINE_AT_MOST] for line in lines])
     ambiguous = 0
     for line in lines:
         if line.startswith(_STARTED):
             section += any_row
-            any_row = False
+            any_row, seen = False, set()
             continue
+        is_apart = is_apart or not line.strip() or line.startswith("#")
         fields = line[:LINE_AT_MOST].rstrip("\r\n").split(separator)
         if with_commas:
             try:
-                fields = rejoin(fields) or fields
+                fields = rejoin(fields, with_cgroups=with_cgroups) or fields
             except AmbiguousRowError:
                 ambiguous += 1
                 continue
         row = _row(fields, separator, section)
         if row is not None:
+            key = (row.scope, row.entity, row.event, row.time_s)
+            if is_apart and key in seen:
+                # Written by somebody who left perf's own header out.
+                section += 1
+                row, seen = replace(row, section=section), set()
+            seen.add(key)
+            is_apart = False
             output.rows.append(row)
             event, any_row = row.event, True
             metric = _metric(fields, row) if has_metrics else None
@@ -83,13 +99,17 @@ def read(lines: Sequence[str]) -> Output:
         output.remarks.append(
             "metrics are left out: perf cut their numbers at the decimal comma of its locale"
         )
-    if ambiguous:
-        output.unread += ambiguous
+    _note_ambiguous(output, ambiguous)
+    return output
+
+
+def _note_ambiguous(output: Output, count: int) -> None:
+    output.unread += count
+    if count:
         output.remarks.append(
-            f"{ambiguous} rows can be read in two ways, because commas separate fields and decimals:"
+            f"{count} rows can be read in two ways, because commas separate fields and decimals:"
             " run perf with LC_ALL=C, or with -x';'"
         )
-    return output
 
 
 def _separator(lines: Sequence[str]) -> str | None:
@@ -143,7 +163,7 @@ def _row(fields: Sequence[str], separator: str, section: int) -> Row | None:
         event=event,
         value=None if value.startswith("<") else plain_number(value),
         lack=value if value.startswith("<") else None,
-        unit=fields[at + 1].strip(),
+        unit=_unit(fields[at + 1].strip(), event, value),
         scope=scope,
         entity=entity,
         time_s=time_s,
@@ -152,6 +172,12 @@ def _row(fields: Sequence[str], separator: str, section: int) -> Row | None:
         section=section,
         summary=summary,
     )
+
+
+def _unit(unit: str, event: str, value: str) -> str:
+    """Return a count's unit: before perf 5, times had none, and were milliseconds with six decimals."""
+    is_time = event.split(":")[0] in CLOCKS and re.search(r"[.,]\d{6}$", value)
+    return "msec" if not unit and is_time else unit
 
 
 def _count_at(fields: Sequence[str]) -> int | None:

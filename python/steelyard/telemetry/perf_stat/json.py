@@ -1,9 +1,11 @@
 """``perf stat -j``: one JSON object a row, often among lines of the program that was counted.
 
-The fields, after perf-stat(1), "JSON FORMAT", as perf 5.15 to 6.12 print them: counts are strings or
-numbers, ``interval`` is the end of an interval, the entity is under ``cpu``, ``core``, ``die``, ``cluster``,
+The fields, after perf-stat(1), "JSON FORMAT", as perf 5.15 to 6.12 print them: counts are strings or numbers,
+``interval`` is the end of an interval, the entity is under ``cpu``, ``core``, ``die``, ``cluster``,
 ``cache``, ``socket``, ``node`` or ``thread``, and beside it ``cgroup``. perf does not escape what it puts in
-strings, and some versions forget a comma: such a line is counted as one that cannot be understood.
+strings, and some versions forget a comma: such a line is counted as one that cannot be understood. In a
+locale with decimal commas it prints ``"pcnt-running" : 100,00``, which is no JSON: a number with a comma
+between two digits, and the end of a field after it, is read as the number that it is.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ _KNOWN = frozenset(
     )
 )
 _DECODER = json.JSONDecoder()
+_DECIMAL_COMMA = re.compile(r"(:\s*-?\d{1,40}),(\d{1,40})(?=\s*(?:,\s*\"|\}))")
 _CPUS_BELOW = 1_000_000
 
 
@@ -53,7 +56,8 @@ def read(lines: Sequence[str]) -> Output:
             continue
         understood = False
         merged: dict[str, Any] = {}
-        for document in _objects(line[:LINE_AT_MOST]):
+        text = line[:LINE_AT_MOST]
+        for document in _objects(_DECIMAL_COMMA.sub(r"\1.\2", text)):
             understood = True
             # Metrics alone: perf prints the interval and the metrics as objects of their own on one line.
             merged |= document

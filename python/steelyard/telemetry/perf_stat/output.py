@@ -4,8 +4,9 @@ In: what perf printed, to a file (-o) or among what the program itself said. Out
 have the shape of a recording's counters, beside what perf says of the whole: time elapsed, runs, metrics.
 
 Invariants: text of any kind gives a `PerfStat` or a RecordError of one line; what a line says is taken or
-counted in ``unread``, never guessed at; the last of several outputs in one file is taken, and interval rows
-rather than their summary.
+counted in ``unread``, never guessed at; several outputs in one file are joined where they count the same
+target (``joined``), else the last is taken, which ``left_out`` tells; interval rows are taken rather than
+their summary.
 
 Not here: what counts mean (``analyze``), and other outputs of perf (``analyze.profiles.perf_report``,
 ``steelyard-profile``).
@@ -17,12 +18,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard._base import RecordError, open_regular
+from steelyard._base import RecordError, open_regular, text_of
 from steelyard.telemetry.counters import CounterSeries
 from steelyard.telemetry.perf_stat import csv as perf_stat_csv
 from steelyard.telemetry.perf_stat import json as perf_stat_json
 from steelyard.telemetry.perf_stat import plain as perf_stat_plain
-from steelyard.telemetry.perf_stat.rows import NotPerfStatError, Output, PerfMetric, assemble, last_section
+from steelyard.telemetry.perf_stat.joined import Joined, join
+from steelyard.telemetry.perf_stat.rows import NotPerfStatError, Output, PerfMetric, assemble
 
 BYTES_AT_MOST = 256 << 20
 """As `analyze.run_files.PERF_STAT_BYTES_AT_MOST`, above which a run keeps none."""
@@ -51,7 +53,11 @@ class PerfStat:
     variation_ratio: Mapping[str, float] = field(default_factory=dict)
     """Event -> standard deviation of that mean over the mean."""
     outputs: int = 1
-    """How many outputs the file holds; the last was read."""
+    """How many outputs the file holds."""
+    left_out: str | None = None
+    """Why only the last of several outputs was read."""
+    repeated: tuple[str, ...] = ()
+    """Events that more than one output counted: their counts are means."""
     unread: int = 0
     """Lines that begin as rows do and cannot be understood."""
     remarks: tuple[str, ...] = ()
@@ -71,7 +77,7 @@ def read_perf_stat(path: Path, *, scope: str = "process") -> PerfStat:
         raise RecordError(
             f"{path}: larger than {BYTES_AT_MOST >> 20} MiB", hint="count with a longer interval (-I)"
         )
-    return parse_perf_stat(data.decode("utf-8", errors="replace"), str(path), scope=scope)
+    return parse_perf_stat(text_of(data, str(path), errors="replace"), str(path), scope=scope)
 
 
 def parse_perf_stat(text: str, where: str = "perf stat", *, scope: str = "process") -> PerfStat:
@@ -90,7 +96,8 @@ def parse_perf_stat(text: str, where: str = "perf stat", *, scope: str = "proces
 
 
 def _result(form: str, output: Output, where: str, scope: str) -> PerfStat:
-    rows, metrics, section = last_section(output)
+    found: Joined = join(output)
+    rows, metrics, section = found.rows, found.metrics, found.section
     if not rows and not metrics:
         unread = f" ({output.unread} lines cannot be understood)" if output.unread else ""
         raise RecordError(f"{where}: perf stat wrote no event{unread}", hint=_HINT)
@@ -99,7 +106,7 @@ def _result(form: str, output: Output, where: str, scope: str) -> PerfStat:
         scope = "system" if target == "system wide" or target.startswith("CPU(s)") else "process"
     duration_s = max((row.time_s for row in rows if row.time_s is not None), default=None)
     if duration_s is None:
-        duration_s = output.elapsed_s.get(section)
+        duration_s = found.elapsed_s
     series = assemble(rows, whole=scope, elapsed_s=duration_s, remarks=output.remarks)
     return PerfStat(
         form=form,
@@ -107,12 +114,14 @@ def _result(form: str, output: Output, where: str, scope: str) -> PerfStat:
         metrics=tuple(metrics),
         target=target,
         duration_s=duration_s,
-        cpu_s=output.cpu_s.get(section),
+        cpu_s=found.cpu_s,
         runs=output.runs.get(section, 1),
         variation_ratio={
             row.event: row.variation_ratio for row in rows if row.variation_ratio and row.time_s is None
         },
-        outputs=len(output.sections),
+        outputs=found.outputs,
+        left_out=found.left_out,
+        repeated=found.repeated,
         unread=output.unread,
         remarks=tuple(output.remarks),
     )

@@ -217,17 +217,6 @@ def metric_of(value: float, words: str, **where: object) -> PerfMetric:
     return PerfMetric(name=words, value=value, unit=unit, **where)  # type: ignore[arg-type]
 
 
-def last_section(output: Output) -> tuple[list[Row], list[PerfMetric], int]:
-    """Return the rows and metrics to take: of the last output of a file, intervals before their summary."""
-    section = max(output.sections, default=0)
-    rows = [row for row in output.rows if row.section == section]
-    metrics = [metric for metric in output.metrics if metric.section == section]
-    if any(row.time_s is not None for row in rows) or any(metric.time_s is not None for metric in metrics):
-        rows = [row for row in rows if row.time_s is not None]
-        metrics = [metric for metric in metrics if metric.time_s is not None]
-    return rows, metrics, section
-
-
 def assemble(
     rows: Iterable[Row], *, whole: str, elapsed_s: float | None, remarks: Sequence[str] = ()
 ) -> list[CounterSeries]:
