@@ -52,6 +52,10 @@ class Observation:
     """Those of `READINGS` that are known."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Why others are not."""
+    is_threads: bool = False
+    """Whether ``cpus`` counts threads or clients, of which there may be more than CPUs."""
+    machine_cpus: int | None = None
+    """CPUs of the machine where threads are counted, None where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,22 @@ class Step:
     """Whether some of them are threads of one core."""
     nodes: int | None = None
     """NUMA nodes that they are of."""
+    is_threads: bool = False
+    """Whether ``cpus`` counts threads."""
+    machine_cpus: int | None = None
+    """CPUs of the machine where threads are counted and that is known."""
+
+    @property
+    def noun(self) -> str:
+        """What ``cpus`` counts."""
+        return "thread" if self.is_threads else "CPU"
+
+    @property
+    def usable_cpus(self) -> int | None:
+        """CPUs that it can use; None of threads on a machine whose CPUs are not known."""
+        if not self.is_threads:
+            return self.cpus
+        return None if self.machine_cpus is None else min(self.cpus, self.machine_cpus)
 
     @property
     def ops_per_s(self) -> float | None:
@@ -84,8 +104,12 @@ class Step:
     @property
     def busy_ratio(self) -> float | None:
         """Share of its CPUs' time that the workload used."""
-        used = self.law.used_cpus.value
-        return self.readings.get(BUSY) if used is None else used / self.cpus
+        used, usable = self.law.used_cpus.value, self.usable_cpus
+        if self.is_threads and BUSY in self.readings:
+            return self.readings[BUSY]
+        if used is None:
+            return self.readings.get(BUSY)
+        return None if usable is None else used / usable
 
     @property
     def idle_ratio(self) -> float | None:
@@ -139,6 +163,7 @@ def _step(cpus: int, trials: Sequence[Observation], place: Place | None) -> Step
         if place is None
         else {"listed": place.listed, "shares_cores": place.shares_cores, "nodes": place.nodes}
     )
+    first = trials[0]
     return Step(
         cpus,
         {one.block: one.ops_per_s for one in known if one.ops_per_s is not None},
@@ -146,6 +171,8 @@ def _step(cpus: int, trials: Sequence[Observation], place: Place | None) -> Step
         readings,
         {name: reason for name, reason in missing.items() if name not in readings},
         iron_law(_counts(known, cpus, missing)),
+        is_threads=first.is_threads,
+        machine_cpus=first.machine_cpus,
         **more,  # type: ignore[arg-type]
     )
 
@@ -189,8 +216,10 @@ def _completed(trial: Observation) -> dict[str, float]:
         row[ELAPSED] = row[OPERATIONS] / rate
     if OPERATIONS not in row and ELAPSED in row:
         row[OPERATIONS] = row[ELAPSED] * rate
-    if CPU_TIME not in row and BUSY in trial.readings and ELAPSED in row:
-        row[CPU_TIME] = trial.readings[BUSY] * trial.cpus * row[ELAPSED]
+    whole = trial.machine_cpus if trial.is_threads else trial.cpus
+    if CPU_TIME not in row and BUSY in trial.readings and ELAPSED in row and whole is not None:
+        # Where threads are counted, the share is of the machine's CPUs.
+        row[CPU_TIME] = trial.readings[BUSY] * whole * row[ELAPSED]
     return row
 
 

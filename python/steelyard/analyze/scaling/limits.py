@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from steelyard.analyze.bounds import BOUNDS
 from steelyard.analyze.scaling.curve import ERRORS, Step
@@ -43,17 +42,22 @@ def limits_of(steps: Sequence[Step]) -> tuple[Limit, ...]:
 
 
 def first_flat(cpus: Sequence[int], throughput: Sequence[float]) -> int | None:
-    """Return the step after which every step is flat, None where the last one is not.
+    """Return the first step that no later one improves on, None where that is the last one.
 
-    >>> first_flat([1, 2, 4, 8], [10, 19, 20, 20.5])
-    2
+    A small rise after a fall is no gain: each later step is held against this one.
+
+    >>> first_flat([1, 2, 4, 8], [10, 19, 20, 20.5]), first_flat([1, 2, 4, 8], [10, 20, 12, 14])
+    (2, 2)
     """
-    flat = None
-    for (few, low), (many, high) in pairwise(zip(cpus, throughput, strict=True)):
-        gain = (high - low) / (many - few) / (throughput[0] / cpus[0])
-        is_flat = gain < LEAST_GAIN_RATIO and high < (1 + LEAST_GAIN_RATIO) * low
-        flat = (few if flat is None else flat) if is_flat else None
-    return flat
+    one = throughput[0] / cpus[0] if cpus else 0.0
+    for at in range(len(cpus) - 1):
+        few, low = cpus[at], throughput[at]
+        if all(
+            high < (1 + LEAST_GAIN_RATIO) * low and (high - low) / (many - few) / one < LEAST_GAIN_RATIO
+            for many, high in zip(cpus[at + 1 :], throughput[at + 1 :], strict=True)
+        ):
+            return few
+    return None
 
 
 def _flat(steps: Sequence[Step]) -> list[Limit]:
@@ -64,8 +68,11 @@ def _flat(steps: Sequence[Step]) -> list[Limit]:
     last = steps[-1]
     at_flat = next(step.ops_per_s or 0.0 for step in steps if step.cpus == flat)
     moves = "falls" if rates[-1] < 0.95 * at_flat else "is flat"
-    said = f"throughput {moves} from {flat} to {last.cpus} CPUs"
+    said = f"throughput {moves} from {flat} to {last.cpus} {last.noun}s"
     idle, others = last.idle_ratio, last.others_ratio
+    if idle is None and last.is_threads and last.machine_cpus is None:
+        why = "how busy its CPUs are is not known: name their number in a column machine_cpus"
+        return [Limit("flat", flat, f"{said}; {why}")]
     if idle is None:
         return [Limit("flat", flat, f"{said}; how busy CPUs are is not known")]
     if idle > IDLE_ABOVE:
@@ -77,10 +84,11 @@ def _flat(steps: Sequence[Step]) -> list[Limit]:
 
 def _errors(steps: Sequence[Step]) -> list[Limit]:
     known = [(step.cpus, step.readings[ERRORS]) for step in steps if ERRORS in step.readings]
+    noun = steps[0].noun if steps else "CPU"
     if len(known) < 2:
         return []
     (few, first), (many, last) = known[0], known[-1]
     if last <= BOUNDS.error_ratio[0] or last < ERRORS_GROW * first:
         return []
     start = next(cpus for cpus, ratio in known if ratio > max(first, BOUNDS.error_ratio[0]))
-    return [Limit("errors", start, f"errors grow from {first:.3%} at {few} CPUs to {last:.3%} at {many}")]
+    return [Limit("errors", start, f"errors grow from {first:.3%} at {few} {noun}s to {last:.3%} at {many}")]

@@ -23,13 +23,14 @@ from steelyard.analyze.counters.iron_law import IronLaw, difference
 from steelyard.analyze.scaling.curve import Step
 from steelyard.analyze.values import Quantity
 
-PATH, CPI, FREQUENCY, CLOCKS, USE, COST = (
+PATH, CPI, FREQUENCY, CLOCKS, USE, COST, RUN = (
     "path length",
     "CPI",
     "frequency",
     "clocks per CPU and second",
     "CPU use",
     "CPU time per operation",
+    "CPU time per thread and second",
 )
 NO_LOSS = 1.05
 """A loss below this factor has no cause worth naming."""
@@ -44,6 +45,7 @@ _CAUSES = {
     CLOCKS: "CPUs run fewer clocks: they wait or are clocked lower",
     USE: "the workload leaves CPUs unused for a part of the time",
     COST: "each operation takes more CPU time",
+    RUN: "each thread has a CPU for less of the time: there are fewer CPUs, or it waits",
 }
 
 
@@ -68,9 +70,13 @@ class Loss:
     low_cpus: int
     high_cpus: int
     factor: Quantity
-    """Throughput of one CPU at the smaller step over that at the larger one."""
+    """Throughput of one CPU at the smaller step over that at the larger one; of one thread on a machine whose
+    CPUs are not known.
+    """
     terms: tuple[LossTerm, ...]
     cause: str
+    noun: str = "CPU"
+    """What the loss is of: each CPU, or each thread."""
     caveat: str | None = None
     """What a reader must know before believing it."""
 
@@ -84,7 +90,7 @@ def scaling_loss(low: Step, high: Step) -> Loss:
 
     Factors multiply to the loss exactly where counts are known; the loss is then that of the counts.
     """
-    growth = high.cpus / low.cpus
+    growth = _divisor(high, low) / _divisor(low, high)
     terms, reason = _terms(low, high, growth)
     if terms:
         factor = math.prod(term.factor.value or 1.0 for term in terms)
@@ -98,7 +104,14 @@ def scaling_loss(low: Step, high: Step) -> Loss:
     others = high.others_ratio or 0.0
     if cause == _CAUSES[USE] and others > OTHERS_ABOVE:
         cause = f"other processes had {others:.0%} of the time of the {high.cpus} CPUs"
-    return Loss(low.cpus, high.cpus, whole, tuple(shared), cause, _caveat(low, high, shared))
+    noun = "CPU" if None not in (low.usable_cpus, high.usable_cpus) else "thread"
+    return Loss(low.cpus, high.cpus, whole, tuple(shared), cause, noun, _caveat(low, high, shared))
+
+
+def _divisor(step: Step, other: Step) -> int:
+    """Return the CPUs that a step can use, or its threads where that is not known of both."""
+    usable = step.usable_cpus
+    return step.cpus if usable is None or other.usable_cpus is None else usable
 
 
 def _caveat(low: Step, high: Step, terms: Sequence[LossTerm]) -> str | None:
@@ -127,13 +140,13 @@ def _terms(low: Step, high: Step, growth: float) -> tuple[list[LossTerm], str | 
         if term.name == "CPUs used":
             found.append(_use(low, high, before, after))
         elif term.name == "clocks per second":
-            clocks = [_per_cpu(law.cycles_per_s, step) for law, step in ((before, low), (after, high))]
+            clocks = _per_cpu(before.cycles_per_s, low, high), _per_cpu(after.cycles_per_s, high, low)
             found.append(_term(CLOCKS, clocks[0], clocks[1], growth / moved))
         elif term.name == "IPC":
             found.append(_term(CPI, before.cpi, after.cpi, 1 / moved))
         else:
             found.append(_term(term.name, term.before, term.after, 1 / moved))
-    order = (PATH, CPI, FREQUENCY, CLOCKS, USE)
+    order = (PATH, CPI, FREQUENCY, CLOCKS, USE, RUN)
     return sorted(found, key=lambda term: order.index(term.name)), None
 
 
@@ -158,13 +171,15 @@ def _cost(law: IronLaw) -> Quantity:
 
 
 def _use(low: Step, high: Step, before: IronLaw, after: IronLaw) -> LossTerm:
-    shares = [_per_cpu(law.used_cpus, step) for law, step in ((before, low), (after, high))]
+    shares = _per_cpu(before.used_cpus, low, high), _per_cpu(after.used_cpus, high, low)
     first, second = (Quantity.of(share.value, "ratio", share.missing) for share in shares)
-    return _term(USE, first, second, (first.value or 1.0) / (second.value or 1.0))
+    name = USE if None not in (low.usable_cpus, high.usable_cpus) else RUN
+    return _term(name, first, second, (first.value or 1.0) / (second.value or 1.0))
 
 
-def _per_cpu(whole: Quantity, step: Step) -> Quantity:
-    return Quantity.of(None if whole.value is None else whole.value / step.cpus, whole.unit, whole.missing)
+def _per_cpu(whole: Quantity, step: Step, other: Step) -> Quantity:
+    value = None if whole.value is None else whole.value / _divisor(step, other)
+    return Quantity.of(value, whole.unit, whole.missing)
 
 
 def _term(name: str, low: Quantity, high: Quantity, factor: float) -> LossTerm:

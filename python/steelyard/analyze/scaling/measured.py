@@ -3,7 +3,8 @@
 In: the text of a CSV file with a line of names, and a line for each trial. Out: `Observation`s.
 
 Columns: `COLUMNS`, in any order and case; others are ignored. Lines with the same number of CPUs are repeats,
-in the order of their blocks, unless a column ``block`` numbers them.
+in the order of their blocks, unless a column ``block`` numbers them. Threads (clients, load) are not CPUs:
+``machine_cpus``, or a column ``cpus`` with one number, says how many the machine has.
 
 Invariants: an empty field is a figure that is not known; a line that cannot be a trial is an error with its
 number, never skipped.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard._base import UsageError
@@ -35,7 +36,7 @@ from steelyard.analyze.scaling.curve import (
     Observation,
 )
 
-CPUS, THROUGHPUT, BLOCK = "cpus", "ops_per_s", "block"
+CPUS, THREADS, MACHINE, THROUGHPUT, BLOCK = "cpus", "threads", "machine_cpus", "ops_per_s", "block"
 _LINES_AT_MOST = 1_000_000
 _ABOVE, _BELOW = 1e-24, 1e24
 """No count, time or rate of a program comes near, but for 0: products and ratios of two are finite still."""
@@ -51,7 +52,9 @@ class Column:
 
 
 COLUMNS = (
-    Column(CPUS, ("cpus", "threads", "processors", "cores", "load")),
+    Column(CPUS, ("cpus", "processors", "cores")),
+    Column(THREADS, ("threads", "load", "clients")),
+    Column(MACHINE, ("machine_cpus",)),
     Column(THROUGHPUT, ("ops_per_s", "ops_sec", "throughput")),
     Column(BLOCK, ("block", "replicate")),
     Column(INSTRUCTIONS, ("instructions",)),
@@ -72,7 +75,9 @@ COLUMNS = (
 )
 """Every column that is read."""
 _BY_NAME = {name: column for column in COLUMNS for name in column.names}
-READABLE = tuple(column.names[0] for column in COLUMNS if column.figure not in (CPUS, THROUGHPUT, BLOCK))
+READABLE = tuple(
+    column.names[0] for column in COLUMNS if column.figure not in (CPUS, THREADS, MACHINE, THROUGHPUT, BLOCK)
+)
 """Names that a number in the output of a command may have."""
 _SHARES = (BUSY, IDLE, ERRORS)
 
@@ -96,13 +101,15 @@ def parse_curve(text: str, *, name: str) -> list[Observation]:
         raise UsageError(f"{name} has {len(rows) - 1} trials: 1 to {_LINES_AT_MOST} are read")
     seen: Counter[int] = Counter()
     found = []
-    for line, row in rows[1:]:
-        figures = _figures(row, columns, f"{name}: line {line}")
-        one = _observation(figures, f"{name}: line {line}", seen)
-        found.append(one)
+    read = [(line, _figures(row, columns, f"{name}: line {line}")) for line, row in rows[1:]]
+    axis = _axis([figures for _, figures in read], columns)
+    for line, figures in read:
+        found.append(_observation(figures, f"{name}: line {line}", seen, axis))
     pairs = Counter((one.cpus, one.block) for one in found)
     if (twice := next((pair for pair, count in pairs.items() if count > 1), None)) is not None:
-        raise UsageError(f"{name}: block {twice[1]} has {twice[0]} CPUs twice")
+        raise UsageError(
+            f"{name}: block {twice[1]} has {twice[0]} {axis if axis == THREADS else 'CPUs'} twice"
+        )
     return found
 
 
@@ -125,7 +132,9 @@ def _columns(names: list[str], name: str) -> list[Column | None]:
     for figure in known:
         if known.count(figure) > 1:
             raise UsageError(f"{name} has two columns for {figure}")
-    if CPUS not in known or (THROUGHPUT not in known and not {OPERATIONS, ELAPSED} <= set(known)):
+    if not {CPUS, THREADS} & set(known) or (
+        THROUGHPUT not in known and not {OPERATIONS, ELAPSED} <= set(known)
+    ):
         raise UsageError(
             f"{name} has no columns cpus and ops_per_s: its first line names {', '.join(names)[:200]}",
             hint="operations and elapsed_s are read, too",
@@ -158,11 +167,24 @@ def _figures(row: list[str], columns: list[Column | None], where: str) -> dict[s
     return found
 
 
-def _observation(figures: dict[str, float], where: str, seen: Counter[int]) -> Observation:
-    cpus = figures.pop(CPUS, 0.0)
-    if cpus != int(cpus) or not 1 <= cpus <= 1 << 20:
-        raise UsageError(f"{where}: a number of CPUs is a whole number from 1")
-    count = int(cpus)
+def _axis(rows: Sequence[Mapping[str, float]], columns: Sequence[Column | None]) -> str:
+    """Return what is counted: CPUs, or threads where a file has no CPUs or one number of them."""
+    known = {column.figure for column in columns if column is not None}
+    if CPUS not in known:
+        return THREADS
+    varies = {name: len({row.get(name) for row in rows}) > 1 for name in (CPUS, THREADS)}
+    return THREADS if THREADS in known and varies[THREADS] and not varies[CPUS] else CPUS
+
+
+def _observation(figures: dict[str, float], where: str, seen: Counter[int], axis: str) -> Observation:
+    machine = figures.pop(MACHINE, None)
+    threads, cpus = figures.pop(THREADS, None), figures.pop(CPUS, None)
+    is_threads = axis == THREADS
+    if is_threads and machine is None:
+        machine = cpus
+    number = threads if is_threads else cpus
+    count = _whole(number or 0.0, where, "threads" if is_threads else "CPUs")
+    available = None if machine is None or not is_threads else _whole(machine, where, "CPUs")
     block = int(figures.pop(BLOCK, seen[count]))
     seen[count] += 1
     rate = figures.pop(THROUGHPUT, None)
@@ -175,4 +197,10 @@ def _observation(figures: dict[str, float], where: str, seen: Counter[int]) -> O
     # A count of 0 is one that was not made.
     readings = {name: value for name, value in figures.items() if value > 0 or name in _SHARES}
     missing = {name: "counted as 0" for name in figures if name not in readings}
-    return Observation(count, block, rate, reason, readings, missing)
+    return Observation(count, block, rate, reason, readings, missing, is_threads, available)
+
+
+def _whole(number: float, where: str, what: str) -> int:
+    if number != int(number) or not 1 <= number <= 1 << 20:
+        raise UsageError(f"{where}: a number of {what} is a whole number from 1")
+    return int(number)

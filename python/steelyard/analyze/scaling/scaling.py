@@ -40,6 +40,11 @@ class Scaling:
     notes: tuple[str, ...] = ()
 
     @property
+    def noun(self) -> str:
+        """What its steps count: CPU, or thread."""
+        return self.steps[0].noun if self.steps else "CPU"
+
+    @property
     def speedup(self) -> float | None:
         """Throughput of the last step over that of the first."""
         known = [step.ops_per_s for step in self.steps if step.ops_per_s is not None]
@@ -50,7 +55,8 @@ class Scaling:
         first = next((one for one in self.steps if one.ops_per_s is not None), None)
         if first is None or first.ops_per_s is None or step.ops_per_s is None:
             return None
-        return step.ops_per_s / step.cpus / (first.ops_per_s / first.cpus)
+        # Means of logarithms leave the last digits to chance: exactly linear is exactly 1.
+        return round(step.ops_per_s / step.cpus / (first.ops_per_s / first.cpus), 12)
 
     @property
     def grown(self) -> FunctionChange | None:

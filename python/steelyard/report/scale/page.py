@@ -91,9 +91,9 @@ def _throughput(scaling: Scaling) -> Chart:
         series.append(Series("law", grid, [fit.throughput(cpus) for cpus in grid], role="orange"))
     return Chart(
         "throughput",
-        "Throughput by CPUs",
+        f"Throughput by {scaling.noun}s",
         tuple(series),
-        x_title="CPUs",
+        x_title=f"{scaling.noun}s",
         y_title="operations per second",
         y_unit="1/s",
         from_zero=True,
@@ -104,7 +104,7 @@ def _throughput(scaling: Scaling) -> Chart:
 def _steps(scaling: Scaling) -> Table:
     columns = step_columns(scaling)
     has_lists = any(step.listed for step in scaling.steps)
-    heads = [Column("CPUs"), *(Column(name) for name, _ in columns)]
+    heads = [Column(f"{scaling.noun}s"), *(Column(name) for name, _ in columns)]
     heads += [Column("which", is_text=True)] if has_lists else []
     rows = [
         [
@@ -130,7 +130,7 @@ def _by_step(scaling: Scaling) -> list[Block]:
             )
             for label, of, role in lines
         )
-        return Chart(name, title, series, x_title="CPUs", y_unit=unit, from_zero=True)
+        return Chart(name, title, series, x_title=f"{scaling.noun}s", y_unit=unit, from_zero=True)
 
     def latency(name: str) -> Callable[[Step], float | None]:
         return lambda step: step.readings.get(name)
@@ -177,7 +177,7 @@ def _by_use(name: str, title: str, unit: str, scaling: Scaling, of: Callable[[St
         title.partition(" by ")[0],
         [step.busy_ratio for step in known],
         [of(step) for step in known],
-        labels=[fmt.several(step.cpus, "CPU") for step in known],
+        labels=[fmt.several(step.cpus, scaling.noun) for step in known],
     )
     points = Series("steps", series.x, series.y, kind="points", size=7, labels=series.labels)
     return Chart(
@@ -198,8 +198,8 @@ def _loss(scaling: Scaling) -> list[Block]:
         return []
     columns = (
         Column("factor of the loss", is_text=True),
-        Column(fmt.several(loss.low_cpus, "CPU")),
-        Column(fmt.several(loss.high_cpus, "CPU")),
+        Column(fmt.several(loss.low_cpus, scaling.noun)),
+        Column(fmt.several(loss.high_cpus, scaling.noun)),
         Column("factor"),
         Column("share"),
     )
@@ -228,6 +228,7 @@ def _law(scaling: Scaling) -> list[Block]:
         return []
     columns = (Column("parameter", is_text=True), Column("value"), Column("", is_text=True))
     rows = [
-        [Cell(name), Cell(value), Cell(said, is_text=True)] for name, value, said in parameters(scaling.fit)
+        [Cell(name), Cell(value), Cell(said, is_text=True)]
+        for name, value, said in parameters(scaling.fit, scaling.noun)
     ]
     return [table(columns, rows)]

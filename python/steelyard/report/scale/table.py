@@ -15,7 +15,7 @@ from rich.text import Text
 
 from steelyard.analyze.profiles.hot_functions import Diagnosis
 from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENCY_P99, Step
-from steelyard.analyze.scaling.loss import FREQUENCY, NO_LOSS, USE, Loss, LossTerm
+from steelyard.analyze.scaling.loss import FREQUENCY, NO_LOSS, RUN, USE, Loss, LossTerm
 from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.report import format as fmt
 from steelyard.report.terminal import safe
@@ -43,7 +43,7 @@ def sentences(scaling: Scaling) -> list[str]:
     if len(known) > 1 and scaling.speedup is not None:
         ratio = scaling.efficiency_of(known[-1])
         found.append(
-            f"{fmt.several(known[-1].cpus, 'CPU')} do {fmt.plain(times(scaling.speedup))} the work of"
+            f"{fmt.several(known[-1].cpus, scaling.noun)} do {fmt.plain(times(scaling.speedup))} the work of"
             f" {known[0].cpus},"
             f" {fmt.plain(fmt.quantity(ratio, 'ratio'))} of linear"
         )
@@ -51,13 +51,13 @@ def sentences(scaling: Scaling) -> list[str]:
     loss = scaling.loss
     if loss is not None and (loss.factor.value or 0.0) >= NO_LOSS:
         found.append(
-            f"each CPU does {times(loss.factor.value)} less at {loss.high_cpus} CPUs than at {loss.low_cpus}:"
-            f" {loss.cause}"
+            f"each {loss.noun} does {times(loss.factor.value)} less at {loss.high_cpus} {scaling.noun}s than"
+            f" at {loss.low_cpus}: {loss.cause}"
         )
     if scaling.functions is not None:
         found.append(_function(scaling, scaling.functions))
     if scaling.fit is not None:
-        found.append(peak_sentence(scaling.fit))
+        found.append(peak_sentence(scaling.fit, scaling.noun))
     return found
 
 
@@ -83,12 +83,12 @@ def _function(scaling: Scaling, found: Diagnosis) -> str:
     return f"function that grew most: {grown.function}, from {moves}{weight}"
 
 
-def peak_sentence(fit: LawFit) -> str:
+def peak_sentence(fit: LawFit, noun: str = "CPU") -> str:
     """Return what the law says of the peak."""
     peak = fit.peak
     if not peak.is_identified:
         return f"peak not known: {peak.reason}"
-    return f"peak predicted at {_number(peak)} CPUs, {_number(fit.peak_throughput, '1/s')}"
+    return f"peak predicted at {_number(peak)} {noun}s, {_number(fit.peak_throughput, '1/s')}"
 
 
 def _number(one: Parameter, unit: str = "1") -> str:
@@ -146,7 +146,7 @@ def notes(scaling: Scaling) -> list[str]:
     for step in scaling.steps:
         if step.lost:
             lost = fmt.several(len(step.lost), "trial")
-            found.append(f"{fmt.several(step.cpus, 'CPU')}: {lost} without a value: {step.lost[0]}")
+            found.append(f"{fmt.several(step.cpus, step.noun)}: {lost} without a value: {step.lost[0]}")
     loss = scaling.loss
     if loss is not None and loss.caveat is not None:
         found.append(loss.caveat)
@@ -164,13 +164,13 @@ def notes(scaling: Scaling) -> list[str]:
     return found
 
 
-def parameters(fit: LawFit) -> list[tuple[str, str, str]]:
+def parameters(fit: LawFit, noun: str = "CPU") -> list[tuple[str, str, str]]:
     """Return name, figure and meaning of each parameter of the law."""
     rows = []
     for name, unit, meaning in (
-        ("rate", "1/s", "throughput of one CPU"),
-        ("contention", "1", "share of the work that one CPU can do at a time"),
-        ("coherency", "1", "what each CPU waits for each other one"),
+        ("rate", "1/s", f"throughput of one {noun}"),
+        ("contention", "1", f"share of the work that one {noun} can do at a time"),
+        ("coherency", "1", f"what each {noun} waits for each other one"),
     ):
         one: Parameter = getattr(fit, name)
         rows.append((name, _number(one, unit), meaning if one.is_identified else one.reason or meaning))
@@ -181,7 +181,7 @@ def figure_of(term: LossTerm, value: float | None) -> str:
     """Return the figure of a term of the loss."""
     if value is None:
         return fmt.MISSING
-    if term.name == USE:
+    if term.name in (USE, RUN):
         return fmt.plain(fmt.quantity(value, "ratio"))
     if term.name == FREQUENCY or term.low.unit == "1/s":
         return fmt.plain(fmt.quantity(value, "hz"))
@@ -192,7 +192,7 @@ def _steps(scaling: Scaling) -> RenderableType:
     columns = step_columns(scaling)
     has_lists = any(step.listed for step in scaling.steps)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("CPUs", justify="right")
+    table.add_column(f"{scaling.noun}s", justify="right")
     for name, _ in columns:
         table.add_column(name, justify="right")
     if has_lists:
@@ -231,11 +231,15 @@ def summary(scaling: Scaling) -> RenderableType:
     parts: list[RenderableType] = [safe(sentence) for sentence in sentences(scaling)]
     parts += [Text(), _steps(scaling)]
     if scaling.fit is not None and scaling.fit.contention.value is not None:
-        parts.append(_rows("Universal Scalability Law", ("parameter", "value", ""), parameters(scaling.fit)))
+        parts.append(
+            _rows(
+                "Universal Scalability Law", ("parameter", "value", ""), parameters(scaling.fit, scaling.noun)
+            )
+        )
     loss = scaling.loss
     if loss is not None and loss.terms:
-        ends = (fmt.several(loss.low_cpus, "CPU"), fmt.several(loss.high_cpus, "CPU"))
-        names = ("loss per CPU", *ends, "factor", "share")
+        ends = (fmt.several(loss.low_cpus, scaling.noun), fmt.several(loss.high_cpus, scaling.noun))
+        names = (f"loss per {loss.noun}", *ends, "factor", "share")
         parts.append(_rows("", names, loss_rows(loss)))
     if scaling.functions is not None and scaling.grown is not None:
         event = scaling.functions.event

@@ -16,7 +16,9 @@ from steelyard.analyze.scaling.curve import Observation, Place, Step, steps_of, 
 from steelyard.analyze.scaling.limits import limits_of
 from steelyard.analyze.scaling.loss import scaling_loss
 from steelyard.analyze.scaling.measured import parse_curve
-from steelyard.analyze.scaling.scaling import analyse
+from steelyard.analyze.scaling.scaling import Scaling, analyse
+from steelyard.report import format as fmt
+from steelyard.report.scale.table import sentences
 from tests.analyze.operations.test_finished_ops import excerpts
 
 HEAD = "threads,instructions,transactions,cycles,latency_mean_us,ops_per_s,elapsed\n"
@@ -197,7 +199,8 @@ def test_only_blocks_in_which_every_step_has_a_value_are_fitted() -> None:
         ("cpus,ops_per_s,cycles\n1,3,-5\n", "cycles is -5: it is 0, or from 1e-24 to 1e.24"),
         ("cpus,ops_per_s,cycles\n1,3,5e-324\n", "cycles is 5e-324: it is 0, or from 1e-24 to 1e.24"),
         ("cpus,ops_per_s,busy_ratio\n1,3,80\n", "busy_ratio is 80: a share is at most 1"),
-        ("cpus,threads,ops_per_s\n1,1,3\n", "two columns for cpus"),
+        ("cpus,cores,ops_per_s\n1,1,3\n", "two columns for cpus"),
+        ("threads,load,ops_per_s\n1,1,3\n", "two columns for threads"),
         ("cpus,block,ops_per_s\n1,0,3\n1,0,4\n", "block 0 has 1 CPUs twice"),
     ],
 )
@@ -220,3 +223,70 @@ def test_throughput_that_is_no_number_is_lost_with_its_reason() -> None:
 def test_no_text_ends_otherwise_than_in_a_curve_or_one_error(text: str) -> None:
     with contextlib.suppress(UsageError):
         analyse(steps_of(parse_curve("cpus,ops_per_s\n" + text, name="curve.csv")))
+
+
+def _scaled(text: str) -> Scaling:
+    return analyse(steps_of(parse_curve(text, name="curve")))
+
+
+FULL = "{names},ops_per_s,elapsed_s,cpu_s\n" + "".join(
+    f"{threads}{{more}},{1000 * min(threads, 4)},10,{10 * min(threads, 4)}\n"
+    for threads in (1, 2, 4, 8, 16, 32)
+)
+
+
+def test_threads_are_not_cpus() -> None:
+    """A machine of 4 CPUs is full with 32 threads, and each operation takes the same CPU time."""
+    for names, more in (("threads,machine_cpus", ",4"), ("load,cpus", ",4")):
+        full = _scaled(FULL.format(names=names, more=more))
+        assert [step.busy_ratio for step in full.steps] == [pytest.approx(1.0)] * 6
+        assert [limit.id for limit in full.limits] == ["busy"]
+        assert "from 4 to 32 threads" in full.limits[0].claim
+        assert full.loss is not None
+        assert full.loss.factor.value == pytest.approx(1.0)
+    # Without the machine's CPUs nothing is idle, and the loss is of each thread.
+    unknown = _scaled(FULL.format(names="threads", more=""))
+    assert [step.busy_ratio for step in unknown.steps] == [None] * 6
+    assert [limit.id for limit in unknown.limits] == ["flat"]
+    assert "machine_cpus" in unknown.limits[0].claim
+    assert unknown.loss is not None
+    assert (unknown.loss.noun, unknown.loss.factor.value) == ("thread", pytest.approx(8.0))
+    assert [term.name for term in unknown.loss.terms] == [
+        "CPU time per operation",
+        "CPU time per thread and second",
+    ]
+    assert unknown.loss.terms[0].factor.value == pytest.approx(1.0)
+    # CPUs are CPUs: what is not used of them is idle.
+    assert [limit.id for limit in _scaled(FULL.format(names="cpus", more="")).limits] == ["idle"]
+
+
+def test_a_share_beside_threads_is_of_the_machine() -> None:
+    rows = [(1, 0.25), (2, 0.5), (4, 1.0), (8, 1.0), (16, 1.0)]
+    lines = [f"{n},{1000 * min(n, 4)},10,{100 * busy}" for n, busy in rows]
+    for head, more in (("threads", ""), ("machine_cpus,threads", "4,")):
+        text = f"{head},ops_per_s,elapsed_s,busy_percent\n" + "".join(f"{more}{line}\n" for line in lines)
+        found = _scaled(text)
+        assert [step.busy_ratio for step in found.steps] == [busy for _, busy in rows]
+        assert found.loss is not None
+        costs = [term.factor.value for term in found.loss.terms if term.name == "CPU time per operation"]
+        assert costs == [] or costs == [pytest.approx(1.0)]
+
+
+def test_a_small_rise_after_a_fall_is_no_gain() -> None:
+    rates = (100, 190, 350, 586, 962, 1261, 1025, 1143)
+    busy = (1, 1, 1, 1, 0.9, 0.8, 0.5, 0.3)
+    lines = [f"{2**at},{rate},{use}\n" for at, (rate, use) in enumerate(zip(rates, busy, strict=True))]
+    found = _scaled("cpus,ops_per_s,busy_ratio\n" + "".join(lines))
+    assert [limit.id for limit in found.limits] == ["idle"]
+    assert (
+        found.limits[0].claim
+        == "throughput falls from 32 to 128 CPUs while CPUs are idle for 70% of the time"
+    )
+
+
+def test_exactly_linear_is_all_of_it() -> None:
+    text = "cpus,block,ops_per_s\n" + "".join(
+        f"{n},{block},{333.3 * n}\n" for block in range(3) for n in (1, 2, 4, 8)
+    )
+    found = _scaled(text)
+    assert "8.00x the work of 1, 100 % of linear" in fmt.plain(sentences(found)[0])
