@@ -127,9 +127,8 @@ fn to_message(profile: &Profile, realtime_ns: u64) -> pb::Profile {
             }],
         });
     }
-    let clock = (profile.weight_unit == WeightUnit::Nanoseconds)
-        .then(|| format!("{}{event}", types::EVENT_COMMENT));
-    message.comment = clock
+    let own = weighted.then(|| format!("{}{event}", types::EVENT_COMMENT));
+    message.comment = own
         .iter()
         .chain(&profile.head.reasons)
         .map(|comment| strings.number(comment))
@@ -291,6 +290,8 @@ impl<'a> Reading<'a> {
             }
             let weight = value.saturating_mul(chosen.factor);
             match weight.checked_div(samples) {
+                // As it was recorded: in samples.
+                _ if types.are_own() => {}
                 Some(period) if period * samples == weight => profile.periods.meet(period),
                 _ => profile.periods = Periods::Differ,
             }

@@ -28,6 +28,8 @@ fn what_is_written_is_read_as_it_was() {
     let back = read(bytes.as_slice(), None).unwrap();
     assert_eq!(folded(&back), folded(&profile));
     assert_eq!(back.weight_unit, WeightUnit::Nanoseconds);
+    // It was counted in samples, though they stand for different times.
+    assert!(!back.is_by_period(crate::Weight::Auto).unwrap());
     assert_eq!(back.stacks().map(|stack| stack.weight).sum::<u64>(), 35);
 }
 

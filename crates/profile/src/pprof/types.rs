@@ -9,7 +9,7 @@
 use super::pb;
 use crate::WeightUnit;
 
-/// Begin of the comment that names the event behind CPU time.
+/// Begin of the comment with which Steelyard names the event behind weights.
 pub const EVENT_COMMENT: &str = "event: ";
 
 /// Types that a message lists at most.
@@ -25,8 +25,8 @@ struct Type {
 pub struct Types {
     types: Vec<Type>,
     default_name: String,
-    /// The event behind CPU time, where the profile says it.
-    clock: Option<String>,
+    /// The event behind the weights, where Steelyard wrote the profile.
+    own_event: Option<String>,
     /// Unit and length of a period.
     period: (String, i64),
 }
@@ -57,12 +57,12 @@ impl Types {
             name: text(type_.r#type),
             unit: text(type_.unit),
         });
-        let clock = message.comment.iter().map(|&comment| text(comment));
+        let own = message.comment.iter().map(|&comment| text(comment));
         let period_unit = message.period_type.map_or(0, |period| period.unit);
         Self {
             types: types.collect(),
             default_name: text(message.default_sample_type),
-            clock: clock
+            own_event: own
                 .filter_map(|text| Some(text.strip_prefix(EVENT_COMMENT)?.to_owned()))
                 .next(),
             period: (text(period_unit), message.period),
@@ -79,7 +79,7 @@ impl Types {
         let value_at = match event {
             None => named(&self.default_name).unwrap_or(last),
             Some(event) => named(event)
-                .or_else(|| named("cpu").filter(|_| self.clock.as_deref() == Some(event)))
+                .or_else(|| named("cpu").filter(|_| self.own_event.as_deref() == Some(event)))
                 .ok_or_else(|| format!("no event {event}, but {}", self.names(None)))?,
         };
         let Type { name, unit } = &self.types[value_at];
@@ -94,7 +94,7 @@ impl Types {
         let counts_samples = is_samples && is_count(unit);
         let own_unit = (!unit.is_empty() && !counts_samples).then(|| unit.clone());
         let is_cpu = name == "cpu" && ns.is_some();
-        let event = self.clock.as_ref().filter(|_| is_cpu).unwrap_or(name);
+        let event = self.own_event.as_ref().filter(|_| is_cpu).unwrap_or(name);
         let period_ns = ns_per(&self.period.0).filter(|_| self.period.1 > 0 && ns.is_some());
         Ok(Chosen {
             value_at,
@@ -119,6 +119,11 @@ impl Types {
             let names = self.names(Some(value_at));
             format!("other values are left out ({names}): --event chooses")
         })
+    }
+
+    /// Whether Steelyard wrote the profile.
+    pub fn are_own(&self) -> bool {
+        self.own_event.is_some()
     }
 
     fn names(&self, without: Option<usize>) -> String {

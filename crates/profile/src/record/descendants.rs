@@ -64,7 +64,8 @@ impl Descendants {
     }
 }
 
-fn parent_in_proc(pid: u32) -> Option<u32> {
+/// The parent that /proc tells; None when the process is gone.
+pub fn parent_in_proc(pid: u32) -> Option<u32> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     Stat::parse(&text)?.parent
 }

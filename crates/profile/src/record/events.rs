@@ -14,6 +14,7 @@ use steelyard_kernel::Tree;
 use steelyard_kernel::topology::online_cpus_or_first;
 
 use super::processes;
+use super::refusals::{paranoid, refused, ring_error, target, too_many_files};
 use super::ring::Ring;
 use super::{CallGraph, Scope, Settings};
 use crate::ProfileError;
@@ -30,8 +31,10 @@ pub struct Events {
     pub reasons: Vec<String>,
     /// CPUs sampled.
     pub cpus: usize,
-    /// Processes sampled; empty unless the scope is processes.
+    /// Processes sampled, with those that descend from them; empty unless the scope is processes.
     pub pids: Vec<u32>,
+    /// Those with whose end the recording ends.
+    pub asked: Vec<u32>,
     descriptors: Vec<OwnedFd>,
     ring_bytes: usize,
     on_exec: bool,
@@ -88,15 +91,16 @@ impl Events {
             .collect();
         let mut reasons = Vec::new();
         let (scope, cgroup) = resolve(settings, cpus[0], &mut reasons)?;
-        let mut pids = Vec::new();
+        let (mut pids, mut asked) = (Vec::new(), Vec::new());
         let mut targets = match (&scope, &cgroup) {
             (_, Some(directory)) => vec![Target {
                 id: directory.as_raw_fd(),
                 flags: bindings::PERF_FLAG_PID_CGROUP,
             }],
             (Scope::Processes(list), _) => {
-                pids.clone_from(list);
-                thread_targets(list)?
+                asked.clone_from(list);
+                pids = processes::with_descendants(list);
+                thread_targets(list, &pids)?
             }
             (Scope::Command, _) => vec![thread(command.unwrap_or(0))],
             _ => vec![thread(-1_i32 as u32)],
@@ -119,16 +123,18 @@ impl Events {
             reasons,
             cpus: cpus.len(),
             pids,
+            asked,
             descriptors: Vec::new(),
             ring_bytes: ring_bytes(settings),
             on_exec,
         };
         events.open_on(&mut attr, &targets, &cpus)?;
-        // Threads that were made meanwhile by threads that had no event yet.
+        // Threads and processes that were made meanwhile by threads that had no event yet.
         if let Scope::Processes(list) = &scope {
             for _ in 0..3 {
                 let known: Vec<i32> = targets.iter().map(|target| target.id).collect();
-                let mut new = thread_targets(list).unwrap_or_default();
+                events.pids = processes::with_descendants(list);
+                let mut new = thread_targets(list, &events.pids).unwrap_or_default();
                 new.retain(|target| !known.contains(&target.id));
                 if new.is_empty() {
                     break;
@@ -217,24 +223,18 @@ fn thread(id: u32) -> Target {
     }
 }
 
-fn target(what: impl std::fmt::Display, reason: &str) -> ProfileError {
-    ProfileError::Target {
-        what: what.to_string(),
-        reason: reason.to_owned(),
-    }
-}
-
-fn thread_targets(pids: &[u32]) -> Result<Vec<Target>, ProfileError> {
+/// The threads of `pids`, which are `asked` and their descendants.
+fn thread_targets(asked: &[u32], pids: &[u32]) -> Result<Vec<Target>, ProfileError> {
     let mut targets = Vec::new();
     for &pid in pids {
         let threads = processes::threads(pid);
-        if threads.is_empty() && pids.len() == 1 {
+        if threads.is_empty() && asked == [pid] {
             return Err(target(format!("process {pid}"), "there is none"));
         }
         targets.extend(threads.into_iter().map(thread));
     }
     if targets.is_empty() {
-        return Err(target(format!("processes {pids:?}"), "there are none"));
+        return Err(target(format!("processes {asked:?}"), "there are none"));
     }
     Ok(targets)
 }
@@ -403,57 +403,6 @@ fn attribute(attr: &perf_event_attr, cycles: bool) -> Attribute {
     let mut attribute = Attribute::parse(bytes).expect("a whole perf_event_attr");
     attribute.name = if cycles { "cycles" } else { "cpu-clock" }.to_owned();
     attribute
-}
-
-/// kernel.perf_event_paranoid.
-fn paranoid() -> Option<i32> {
-    std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
-}
-
-fn refused(error: &io::Error, whole_machine: bool) -> ProfileError {
-    let level = paranoid();
-    let (needed, allow) = if whole_machine { (0, "0") } else { (2, "1") };
-    let reason = format!("perf_event_open says: {error}");
-    let hint = match (error.raw_os_error(), level) {
-        (Some(libc::EACCES | libc::EPERM), Some(level)) if level > needed && !is_root() => format!(
-            "kernel.perf_event_paranoid is {level}: sysctl kernel.perf_event_paranoid={allow}, or run with \
-             CAP_PERFMON"
-        ),
-        (Some(libc::EACCES | libc::EPERM), _) => {
-            "the process is another user's, or a seccomp profile refuses perf_event_open, as containers' do: \
-             allow it there and give CAP_PERFMON"
-                .to_owned()
-        }
-        (Some(libc::ENOSYS), _) => "a kernel with CONFIG_PERF_EVENTS, and a seccomp profile that allows it".to_owned(),
-        (Some(libc::EINVAL), _) => {
-            "--hz must not be above kernel.perf_event_max_sample_rate".to_owned()
-        }
-        _ => "`steelyard doctor` tells what can be measured here".to_owned(),
-    };
-    ProfileError::Refused { reason, hint }
-}
-
-fn is_root() -> bool {
-    // SAFETY: geteuid has no preconditions.
-    unsafe { libc::geteuid() == 0 }
-}
-
-fn too_many_files(threads: usize, cpus: usize) -> ProfileError {
-    ProfileError::Refused {
-        reason: format!("{threads} threads on {cpus} CPUs need more open files than are allowed"),
-        hint: "ulimit -n with more, or --all".to_owned(),
-    }
-}
-
-fn ring_error(error: &io::Error) -> ProfileError {
-    ProfileError::Refused {
-        reason: format!("no memory for the ring buffer: {error}"),
-        hint: "sysctl kernel.perf_event_mlock_kb with more, or ulimit -l".to_owned(),
-    }
 }
 
 /// Each thread needs a file on each CPU.

@@ -14,6 +14,7 @@ mod descendants;
 mod events;
 mod idle;
 mod processes;
+mod refusals;
 mod ring;
 mod session;
 mod signals;

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::descendants::Descendants;
+use super::descendants::{Descendants, parent_in_proc};
 use crate::python::Interpreters;
 use crate::sample::{Module, ModuleIdentity, Place, Spaces, Witness};
 use crate::symbols::{Files, Origin};
@@ -151,6 +151,31 @@ pub fn threads(pid: u32) -> Vec<u32> {
     numbers(Path::new(&format!("/proc/{pid}/task")))
 }
 
+/// These processes, then all that live and descend from them: what was made before its parent is sampled inherits
+/// nothing of that.
+pub fn with_descendants(pids: &[u32]) -> Vec<u32> {
+    let all = numbers(Path::new("/proc")).into_iter();
+    let parents: Vec<(u32, u32)> = all
+        .filter_map(|pid| Some((pid, parent_in_proc(pid)?)))
+        .collect();
+    descend(pids, &parents)
+}
+
+/// The same among processes whose parents are known.
+fn descend(pids: &[u32], parents: &[(u32, u32)]) -> Vec<u32> {
+    let mut found = pids.to_vec();
+    let mut at = 0;
+    while let Some(&parent) = found.get(at) {
+        for &(pid, its_parent) in parents {
+            if its_parent == parent && !found.contains(&pid) {
+                found.push(pid);
+            }
+        }
+        at += 1;
+    }
+    found
+}
+
 fn command(path: &str) -> Option<String> {
     let name = fs::read(path).ok()?;
     Some(
@@ -259,6 +284,14 @@ pub fn of_cgroup(directory: &Path) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn descendants_follow_those_they_descend_from() {
+        let parents = [(2, 1), (10, 2), (11, 10), (12, 11), (20, 1), (2, 12)];
+        assert_eq!(descend(&[10], &parents), [10, 11, 12, 2]);
+        assert_eq!(descend(&[20, 11], &parents), [20, 11, 12, 2, 10]);
+        assert_eq!(descend(&[99], &parents), [99]);
+    }
 
     #[test]
     fn maps_with_code_are_read() {

@@ -170,12 +170,12 @@ impl<'a> Recording<'a> {
         let child_end = child.as_ref().and_then(|child| process_end(child.id()));
         let mut ends: Vec<OwnedFd> = self
             .events
-            .pids
+            .asked
             .iter()
             .filter_map(|&pid| process_end(pid))
             .collect();
         // Where the kernel has no pidfd, only time and signals end the sampling of processes.
-        let watch_processes = !self.events.pids.is_empty() && !ends.is_empty();
+        let watch_processes = !self.events.asked.is_empty() && !ends.is_empty();
         let mut rings: Vec<RawFd> = self
             .events
             .rings
@@ -289,7 +289,8 @@ fn describe(profile: &mut Profile, settings: &Settings, events: &Events, duratio
     if profile.head.event.is_none() {
         profile.set_event(&events.attribute.name);
     }
-    if !events.attribute.name.starts_with("cycles") {
+    // Of nothing it is no reason.
+    if !events.attribute.name.starts_with("cycles") && !profile.stacks.is_empty() {
         profile
             .reduced("CPU time is sampled by cpu-clock, because the kernel offers no cycles here");
     }

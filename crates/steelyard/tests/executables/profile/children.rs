@@ -1,0 +1,45 @@
+//! `steelyard-profile record --pid` of a process whose children do the work.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::support::{is_refused, profile, stderr};
+use super::{BUSY, child};
+
+/// As the programs of a pipeline are, of which the shell alone is named.
+#[test]
+fn children_that_were_there_before_are_sampled() {
+    let mut shell = Command::new("sh")
+        .args(["-c", "\"$@\"; true", "sh"])
+        .args(child())
+        .env(BUSY, "20000")
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a shell");
+    let id = shell.id();
+    let children = format!("/proc/{id}/task/{id}/children");
+    let child_of_shell = loop {
+        let text = std::fs::read_to_string(&children).unwrap_or_default();
+        if let Some(Ok(pid)) = text.split_whitespace().next().map(str::parse::<i32>) {
+            break pid;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let pid = id.to_string();
+    let output = profile()
+        .args(["record", "--hz", "199", "--duration", "1s", "--pid", &pid])
+        .output()
+        .expect("it runs");
+    // SAFETY: a child of our own child, which has not ended and been waited for.
+    unsafe { libc::kill(child_of_shell, libc::SIGKILL) };
+    shell.wait().expect("it ends");
+    if is_refused(&output) {
+        return;
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("steelyard_test_burns"),
+        "{text}\n{}",
+        stderr(&output)
+    );
+}
