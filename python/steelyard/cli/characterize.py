@@ -4,8 +4,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import ExitCode, SteelyardError
+from steelyard._base import ExitCode, RecordError, SteelyardError
 from steelyard.bench.characterize.benchmark import Request, characterize
+from steelyard.bench.characterize.perf_files import problems
 from steelyard.cli.formats import writing
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
@@ -36,9 +37,12 @@ def characterize_and_show(request: Request, *, as_json: bool) -> int:
         console = output_console()
         console.print(summary, markup=False)
         console.print(_beside(attempt.run, time.monotonic() - begin_s), markup=False, style="dim")
+    unread = problems(attempt.directory, attempt.run)
+    for line in unread:
+        complain(RecordError(line, hint="the counts are not in the report"))
     if error is not None:
         return int(error.exit_code)
-    return int(ExitCode.FAILED if _program_failed(attempt.run) else exit_code(attempt.run))
+    return int(ExitCode.FAILED if unread or _program_failed(attempt.run) else exit_code(attempt.run))
 
 
 def _beside(run: Run, whole_s: float) -> str:

@@ -1,4 +1,4 @@
-"""``steelyard compare``: what differs between two runs, or two suites; the answer of an experiment.
+"""``steelyard compare``: what differs between two runs, suites or files of perf stat.
 
 In: names of runs. Out: a table or one JSON document, and a page where one is asked for. Not here: what
 differs (``analyze``), drawing (``report.compare.table``, ``report.compare.page``).
@@ -14,6 +14,7 @@ from steelyard.analyze.comparison import RunComparison, Side, compare_runs
 from steelyard.bench import runs
 from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.output import command_line, output_console, print_json
+from steelyard.cli.perf_files import are_perf_files, show_files_compared
 from steelyard.records import Run
 
 EXPERIMENT = "experiment.json"
@@ -25,6 +26,8 @@ def show_comparison(a: str, b: str | None, folder: Path, *, report: Path | None,
 
     An experiment compares its arms itself: its answer is shown.
     """
+    if are_perf_files(a, b):
+        return show_files_compared(Path(a), Path(b or a), report=report, as_json=as_json)
     experiment = _experiment(a, folder)
     if experiment is not None and b is None:
         from steelyard.cli.experiment.make import show_experiment

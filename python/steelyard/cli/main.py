@@ -269,19 +269,25 @@ app.command(
         "steelyard compare RUN_A latest",
         "steelyard compare SUITE_A SUITE_B --report differences.html",
         "steelyard compare EXPERIMENT",
+        "steelyard compare A.txt B.txt",
     )
 )
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="Id or folder of a run, a suite or an experiment.")],
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="Id or folder of a run, a suite or an experiment, or a perf stat file."
+        ),
+    ],
     b: Annotated[
         str | None,
-        typer.Argument(metavar="B", help="Another run or suite, or `latest`; none for an experiment."),
+        typer.Argument(metavar="B", help="Another run, suite or file, or `latest`; none for an experiment."),
     ] = None,
     page: Report = None,
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Compare two runs of a benchmark, two suites, or the arms of an experiment."""
+    """Compare two runs of a benchmark, two suites, two perf stat files, or the arms of an experiment."""
     from steelyard.cli.compare import show_comparison
 
     return show_comparison(a, b, runs, report=page, as_json=as_json)

@@ -45,7 +45,8 @@ def characterize(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Read the counts from the output of perf stat (-o FILE, also with -x or -j); repeatable.",
+            help="Read the counts from the output of perf stat (-o FILE, also with -x or -j); repeatable."
+            " Without a command, --pid, --cgroup or --all, show the files and measure nothing.",
         ),
     ] = None,
     ops: Annotated[
@@ -94,6 +95,16 @@ def characterize(
         raise UsageError("--all profiles the whole machine: it takes no command, --pid or --cgroup")
     options = {"duration": duration, "interval": interval, "hz": hz, "call_graph": call_graph}
     options["counters"] = None if counters is None else str(counters).lower()
+    if perf_stat and not (everything or command or pid or cgroup or ops):
+        given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
+        if given:
+            raise UsageError(
+                f"{given[0]}: --perf-stat alone measures nothing",
+                hint="name a command or a process, or --all for the whole machine",
+            )
+        from steelyard.cli.perf_files import show_files
+
+        return show_files(perf_stat, as_json=as_json)
     request = Request(
         command=command or [],
         pids=pid or [],

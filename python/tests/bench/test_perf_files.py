@@ -157,7 +157,8 @@ def test_a_file_that_nobody_writes_is_refused_and_one_that_fails_costs_its_count
         *("characterize", "--hz", "0", "--out", out, "--perf-stat", str(tmp_path / "absent"), "--"),
         *("sh", "-c", "sleep 1; : absent"),
     )
-    assert code == 0, said
+    assert code == 4, said
+    assert "--perf-stat absent: cannot be read" in said
     # What Steelyard counted itself stands in, and says what it stands in for.
     counters = found["counters"]
     assert counters["source"] in ("steelyard-probe", None)
@@ -231,3 +232,19 @@ def test_the_commands_of_the_guide_work_as_they_stand(
         said = capsys.readouterr()
         assert code in (0, 1), said.err
         assert "report" in said.out
+
+
+def test_counts_that_the_program_did_not_write_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for script, why in (
+        ("echo no > c.txt", "this is no output of perf stat"),
+        ("true c.txt", "cannot be read"),
+    ):
+        arguments = ("--hz", "0", "--no-counters", "--perf-stat", "c.txt", "--", "sh", "-c", script)
+        code, found, said = call(capsys, "characterize", *arguments)
+        assert code == 4
+        assert f"--perf-stat c.txt: {why}" in said
+        assert found["run_id"]
+        (tmp_path / "c.txt").unlink(missing_ok=True)
