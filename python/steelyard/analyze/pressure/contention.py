@@ -26,7 +26,7 @@ Not here: observing (``fleet.placement.pair``, ``analyze.colocation``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -128,10 +128,11 @@ def predict(
     observed: Mapping[tuple[str, str], Observation],
     uses: Mapping[str, Mapping[str, float | None]],
     jobs: Sequence[str],
+    asked: Iterable[tuple[str, str]] | None = None,
 ) -> tuple[Skill, dict[tuple[str, str], Prediction]]:
     """Return predictions for the ordered pairs of ``jobs`` that were not observed, and how good they are.
 
-    ``uses`` are shares of limits by workload and resource.
+    ``uses`` are shares of limits by workload and resource; ``asked`` are the pairs to predict, all by default.
     """
     if len(observed) < LEAST_PAIRS:
         return Skill(len(observed), None, None, {}, f"fewer than {LEAST_PAIRS} pairs were observed"), {}
@@ -160,11 +161,11 @@ def predict(
 
     reach = float(stdtrit(max(1, len(keys) - len(shared)), 0.975)) * error
     made = {}
-    for job in jobs:
-        for other in jobs:
-            if job != other and (job, other) not in observed:
-                value = float((use[place[job]] * use[place[other]]) @ weights)
-                made[job, other] = Prediction(value, value - reach, value + reach)
+    every = ((job, other) for job in jobs for other in jobs if job != other)
+    for job, other in every if asked is None else asked:
+        if (job, other) not in observed:
+            value = float((use[place[job]] * use[place[other]]) @ weights)
+            made[job, other] = Prediction(value, value - reach, value + reach)
     return Skill(len(keys), error, skill, named), made
 
 

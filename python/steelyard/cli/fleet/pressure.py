@@ -47,6 +47,7 @@ _PAIR = {
             "over": ["text"],
         }
     ],
+    "pairs_not_seen": "count",
     "slowdowns": [
         {
             **dict.fromkeys(("job", "beside", "source", "verdict"), "text"),

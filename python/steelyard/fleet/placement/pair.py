@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -43,6 +42,8 @@ LEAST_MACHINES = 3
 TOLERANCE = 0.05
 """A slow-down of CPI below which sharing is called harmless."""
 ALPHA = 0.05
+EVERY_PAIR_OF = 60
+"""Jobs up to which every pair is answered; of more jobs, the pairs that were seen together."""
 MUST_NOT, MAY, UNCLEAR = "must not", "may", "unclear"
 
 
@@ -272,6 +273,8 @@ class PairAnswer:
     pairs: tuple[Pair, ...]
     """Those that must not share first, then by the worst slow-down."""
     skill: Skill
+    unseen: int = 0
+    """Pairs beside those: never seen together, and too many to list."""
 
     def document(self) -> dict[str, Any]:
         """Return what ``--json`` shows."""
@@ -280,6 +283,7 @@ class PairAnswer:
             "tolerance_ratio": TOLERANCE,
             "alpha": ALPHA,
             "pairs": [pair.document() for pair in self.pairs],
+            "pairs_not_seen": self.unseen,
             "slowdowns": [slowdown.document() for slowdown in self.slowdowns],
             "prediction": self.skill.document(),
         }
@@ -294,9 +298,7 @@ def pair(task_samples: Any, pressures: Sequence[JobPressure], jobs: Sequence[str
     order = fetch(numbered(t).order_by("number"))["job"].to_pylist()
     all_sums, with_sums = fetch(whole(t)), by_neighbour(fetch(beside(t)), order)
     if not len(all_sums):
-        raise ResultSaysNoError(
-            "no task has a CPI from cycles and instructions: contention cannot be measured"
-        )
+        raise ResultSaysNoError(_no_cpi(task_samples))
     names = tuple(sorted({pressure.job for pressure in pressures if not jobs or pressure.job in jobs}))
     observed = observe(all_sums, with_sums, names)
     known = {
@@ -304,7 +306,9 @@ def pair(task_samples: Any, pressures: Sequence[JobPressure], jobs: Sequence[str
         for slowdown in observed
         if slowdown.effect is not None
     }
-    skill, predictions = predict(known, {pressure.job: pressure.means() for pressure in pressures}, names)
+    asked = [(slowdown.job, slowdown.beside) for slowdown in observed]
+    uses = {pressure.job: pressure.means() for pressure in pressures}
+    skill, predictions = predict(known, uses, names, asked)
     slowdowns = tuple(
         slowdown
         if slowdown.effect is not None
@@ -319,17 +323,42 @@ def pair(task_samples: Any, pressures: Sequence[JobPressure], jobs: Sequence[str
         )
         for slowdown in observed
     )
-    return PairAnswer(names, slowdowns, _pairs(names, slowdowns, pressures), skill)
+    pairs = _pairs(slowdowns, pressures)
+    return PairAnswer(names, slowdowns, pairs, skill, len(names) * (len(names) - 1) // 2 - len(pairs))
+
+
+def _no_cpi(task_samples: Any) -> str:
+    """Say why no sample of a task counts."""
+    t = task_samples
+    counts = fetch(
+        t.aggregate(
+            cpi=(t.cpi > 0).sum(),
+            low=((t.cpi > 0) & (t.cpu_s / t.window_s < LEAST_USE)).sum(),
+            other=((t.cpi > 0) & t.cpi_source.notnull() & (t.cpi_source != CPI_SOURCE)).sum(),
+        )
+    )
+    sums = [floats(counts[name])[0] for name in ("cpi", "low", "other")]
+    # The sum over no rows is null.
+    known, low, other = (int(value) if value > 0 else 0 for value in sums)
+    if not known:
+        return "no task has a CPI: contention cannot be measured"
+    if other == known:
+        return f"no task has a CPI from {CPI_SOURCE}: contention cannot be measured"
+    return (
+        f"no task with a CPI uses {LEAST_USE} CPUs or more ({low:,} of {known:,} samples use less): so little"
+        " use does not tell contention"
+    )
 
 
 def observe(all_sums: Any, with_sums: Any, names: Sequence[str]) -> list[Slowdown]:
-    """Return every ordered pair of ``names`` with what was observed, from the Arrow tables of the sums."""
+    """Return ordered pairs of ``names`` with what was observed, from the Arrow tables of the sums.
+
+    All of them up to `EVERY_PAIR_OF` names; of more, those that were on one machine in one minute.
+    """
     places = _Places(all_sums, with_sums)
     rows: list[tuple[str, str, Effect | None, int, int]] = []
-    for job in names:
-        for other in names:
-            if job != other:
-                rows.append((job, other, *places.effect(job, other)))
+    for job, other in _asked(names, places.seen()):
+        rows.append((job, other, *places.effect(job, other)))
     tested = [at for at, row in enumerate(rows) if row[2] is not None and row[2].p_value is not None]
     p_values = np.array([_p_value(rows[at][2]) for at in tested], dtype=np.float64)
     adjusted = dict(zip(tested, holm(p_values).tolist(), strict=True))
@@ -337,6 +366,14 @@ def observe(all_sums: Any, with_sums: Any, names: Sequence[str]) -> list[Slowdow
         Slowdown(job, other, effect, adjusted.get(at), with_it, without, None)
         for at, (job, other, effect, with_it, without) in enumerate(rows)
     ]
+
+
+def _asked(names: Sequence[str], seen: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    if len(names) <= EVERY_PAIR_OF:
+        return [(job, other) for job in names for other in names if job != other]
+    known = set(names)
+    both = {(a, b) for a, b in seen if a in known and b in known}
+    return sorted(both | {(b, a) for a, b in both})
 
 
 def _p_value(effect: Effect | None) -> float:
@@ -366,6 +403,28 @@ class _Places:
         others = with_sums["beside"].to_pylist()
         self._with_beside = np.array([self._names.get(name, -1) for name in others], dtype=np.int64)
         self._with_n, self._with_y = self._sums(with_sums)
+        # Rows of each job, and of each job beside each other one, one after another.
+        count = len(self._names) + 1
+        self._by_job = np.argsort(self._job, kind="stable")
+        self._job_sorted = self._job[self._by_job]
+        pairs = self._with_job * count + self._with_beside + 1
+        self._by_pair = np.argsort(pairs, kind="stable")
+        self._pair_sorted, self._count = pairs[self._by_pair], count
+
+    def seen(self) -> set[tuple[str, str]]:
+        """Return the ordered pairs of jobs that were together at all."""
+        codes = np.unique(self._pair_sorted)
+        firsts, seconds = codes // self._count, codes % self._count - 1
+        return {
+            (self._job_names[a], self._job_names[b])
+            for a, b in zip(firsts.tolist(), seconds.tolist(), strict=True)
+            if b >= 0
+        }
+
+    @staticmethod
+    def _rows(order: NDArray[np.int64], sorted_keys: NDArray[np.int64], key: int) -> NDArray[np.int64]:
+        first, end = np.searchsorted(sorted_keys, (key, key + 1))
+        return order[first:end]
 
     def _numbers(self, first: Any, second: Any, name: str) -> NDArray[np.int64]:
         values = first[name].to_pylist() + second[name].to_pylist()
@@ -382,10 +441,11 @@ class _Places:
     def effect(self, job: str, other: str) -> tuple[Effect | None, int, int]:
         """Return the effect of ``other`` on ``job``, and the machines with and without it."""
         number, beside_number = self._names.get(job, -2), self._names.get(other, -2)
-        own = np.flatnonzero(self._job == number)
-        seen = np.flatnonzero((self._with_job == number) & (self._with_beside == beside_number))
+        own = self._rows(self._by_job, self._job_sorted, number)
         if not len(own):
             return None, 0, 0
+        code = number * self._count + beside_number + 1
+        seen = self._rows(self._by_pair, self._pair_sorted, code if beside_number >= 0 else -1)
         # Rows of a job are in the order of platform, load and machine on both sides, but by name: look them
         # up.
         order = np.argsort(self._all["place"][own])
@@ -407,13 +467,11 @@ class _Places:
         return (effect if effect is not None and effect.low is not None else None), with_it, without
 
 
-def _pairs(
-    names: Sequence[str], slowdowns: Sequence[Slowdown], pressures: Sequence[JobPressure]
-) -> tuple[Pair, ...]:
+def _pairs(slowdowns: Sequence[Slowdown], pressures: Sequence[JobPressure]) -> tuple[Pair, ...]:
     of = {(slowdown.job, slowdown.beside): slowdown for slowdown in slowdowns}
     press = {pressure.job: pressure for pressure in pressures}
     made = []
-    for a, b in combinations(names, 2):
+    for a, b in sorted((a, b) for a, b in of if a < b):
         sums = together(press[a].means(), press[b].means())
         made.append(Pair(of[a, b], of[b, a], sums, over(sums)))
     order = (MUST_NOT, UNCLEAR, MAY)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from steelyard.analyze.pressure.intensities import THRESHOLDS
 from steelyard.fleet.placement.pair import (
+    EVERY_PAIR_OF,
     LEAST_MACHINES,
     MAY,
     MUST_NOT,
@@ -146,7 +147,13 @@ def _pair_subline(answer: PairAnswer) -> str:
     """Return what was judged."""
     counts = {verdict: sum(pair.verdict == verdict for pair in answer.pairs) for verdict in _WORDS}
     summary = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items())
-    return f"{len(answer.pairs):,} pairs of {len(answer.jobs)} jobs: {summary}."
+    said = f"{len(answer.pairs):,} pairs of {len(answer.jobs):,} jobs: {summary}."
+    if answer.unseen:
+        said += (
+            f" {answer.unseen:,} other pairs were never on one machine in the same minute: of up to"
+            f" {EVERY_PAIR_OF} jobs (--job) every pair is answered."
+        )
+    return said
 
 
 def _pair_sections(answer: PairAnswer) -> list[Section]:
@@ -220,21 +227,26 @@ def _map(answer: PairAnswer) -> Heat:
             return ""
         return f"{slowdown.ratio:.2f}{'*' if slowdown.source == 'predicted' else ''}"
 
-    rows = [[of[j, k].ratio if (j, k) in of else None for k in answer.jobs] for j in answer.jobs]
+    jobs = list(answer.jobs)
+    if len(jobs) > EVERY_PAIR_OF:
+        worst = sorted(answer.slowdowns, key=lambda one: -(one.ratio or 0.0))
+        named = dict.fromkeys(name for one in worst for name in (one.job, one.beside))
+        jobs = sorted(list(named)[:EVERY_PAIR_OF])
+    rows = [[of[j, k].ratio if (j, k) in of else None for k in jobs] for j in jobs]
     return Heat(
         "slowdowns",
         "CPI of a job (row) next to another (column), relative to its CPI without it",
-        list(answer.jobs),
-        list(answer.jobs),
+        jobs,
+        jobs,
         rows,
         middle=1.0,
-        cells=[[text(j, k) for k in answer.jobs] for j in answer.jobs] if len(answer.jobs) <= 20 else None,
-        labels=[[label(j, k) for k in answer.jobs] for j in answer.jobs],
+        cells=[[text(j, k) for k in jobs] for j in jobs] if len(jobs) <= 20 else None,
+        labels=[[label(j, k) for k in jobs] for j in jobs],
         x_title="beside",
         note="Predictions have a star. Empty: not measured."
         if any(slowdown.source == "predicted" for slowdown in answer.slowdowns)
         else "Empty: not known.",
-        missing="" if len(answer.jobs) > 1 else "there is one job only",
+        missing="" if len(jobs) > 1 else "there is one job only",
     )
 
 

@@ -113,6 +113,42 @@ def test_pairs_that_were_hardly_seen_are_not_observed():
         pair(Fleet().put("task_samples", [{"cpi": None}]).table("task_samples"), [])
 
 
+def test_of_many_jobs_only_pairs_that_were_seen_are_listed():
+    count = 200
+    names = [f"j{at:03}" for at in range(count)]
+    rows = [
+        {"machine": f"m{at}-{copy}", "job": names[at], "cpi": 1.0 + at / 100 + copy / 1000}
+        for at in range(count)
+        for copy in range(2)
+    ]
+    # Jobs 0 and 1 share machines, and have others of their own.
+    rows += [{"machine": f"s{at}", "job": job, "cpi": 1.5} for at in range(4) for job in names[:2]]
+    rows += [
+        {"machine": f"o{job}{at}", "job": job, "cpi": 1.0 + at / 100} for at in range(4) for job in names[:2]
+    ]
+    table = Fleet().put("task_samples", [{**row, "cpi_source": None} for row in rows]).table("task_samples")
+    answer = pair(table, [_press(name, 0.1) for name in names])
+    assert [(one.first.job, one.second.job) for one in answer.pairs] == [(names[0], names[1])]
+    assert {(one.job, one.beside) for one in answer.slowdowns} == {(names[0], names[1]), (names[1], names[0])}
+    assert answer.unseen == count * (count - 1) // 2 - 1
+    assert answer.document()["pairs_not_seen"] == answer.unseen
+    # The same figures as where every pair is asked for.
+    few = pair(table, [_press(name, 0.1) for name in names[:2]], names[:2])
+    assert few.unseen == 0
+    assert few.pairs[0].first.ratio == pytest.approx(answer.pairs[0].first.ratio)
+
+
+def test_too_little_use_is_not_called_a_missing_cpi():
+    rows = [{"cpi": 1.0, "cpu_s": 0.2 * 60, "cpi_source": None, "machine": f"m{at}"} for at in range(5)]
+    with pytest.raises(
+        ResultSaysNoError, match=r"no task with a CPI uses 0.25 CPUs or more \(5 of 5 samples"
+    ):
+        pair(Fleet().put("task_samples", rows).table("task_samples"), [])
+    rows = [{"cpi": 1.0, "cpi_source": "a guess"}]
+    with pytest.raises(ResultSaysNoError, match="no task has a CPI from cycles"):
+        pair(Fleet().put("task_samples", rows).table("task_samples"), [])
+
+
 def _observed(value, error=0.01):
     return Effect(value, value - 2 * error, value + 2 * error, error, 0.0, 1000, 10, 20)
 
