@@ -11,15 +11,16 @@ Not here: trials (``engine``, ``workload``), what the curve means (``analyze.sca
 
 from __future__ import annotations
 
+import platform
 import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from steelyard._base import RecordError, ResultSaysNoError, SteelyardError
+from steelyard.analyze.profiles.callers import by_caller
 from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.hot_functions import FunctionShares
-from steelyard.analyze.profiles.profile import Profile, weigh
 from steelyard.analyze.run_files import PROFILES
 from steelyard.analyze.scaling.curve import Observation, Place, Step, steps_of
 from steelyard.analyze.scaling.measured import in_base_units
@@ -78,7 +79,7 @@ def profile_ends(experiment: Experiment, folder: Path, commands: Commands) -> st
         partial = path.with_suffix(".partial")
         try:
             files = stacks.files_at(folder, folded=partial.name)
-            command = stacks.sampling_command([], hz=_HZ, call_graph="fp", files=files)
+            command = stacks.sampling_command([], hz=_HZ, call_graph=_call_graph(), files=files)
         except SteelyardError as error:
             return error.message
         try:
@@ -92,6 +93,13 @@ def profile_ends(experiment: Experiment, folder: Path, commands: Commands) -> st
             # A profiler that was stopped writes what it has.
             partial.unlink(missing_ok=True)
     return None
+
+
+def _call_graph() -> str:
+    """Return how stacks are unwound: the C library has no frame pointers, and its locks would hide who takes
+    them.
+    """
+    return "dwarf" if platform.machine() in ("x86_64", "aarch64") else "fp"
 
 
 def profiles_of_ends(experiment: Experiment, folder: Path) -> tuple[FunctionShares, FunctionShares] | str:
@@ -111,7 +119,7 @@ def profiles_of_ends(experiment: Experiment, folder: Path) -> tuple[FunctionShar
                 except RecordError as error:
                     return error.message
                 event = profile.facts.get("event", event)
-                samples.update(functions_of(profile))
+                samples.update(by_caller(profile))
         if not samples:
             return f"no stacks were sampled on {arm.name} CPUs"
         ends.append(samples)
@@ -123,10 +131,3 @@ def of_both(first: Mapping[str, int], second: Mapping[str, int]) -> tuple[dict[s
     """Return samples by function with those of the other profile, of which a whole profile has 0."""
     names = {*first, *second}
     return {name: first.get(name, 0) for name in names}, {name: second.get(name, 0) for name in names}
-
-
-def functions_of(profile: Profile) -> dict[str, int]:
-    """Return the samples in each function itself, of what was not idle."""
-    weights = weigh(profile.busy())
-    pairs = zip(weights.keys, weights.own, strict=True)
-    return {name: int(count) for name, count in pairs if count}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard._base import SteelyardError
+from steelyard.analyze.profiles.callers import is_artefact
 from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.profile import Ids, Profile, modules_of, weigh
 from steelyard.analyze.profiles.tax_map import CategoryShare, TaxMap, classify
@@ -103,8 +104,12 @@ def profile_use(profile: Profile, tax: TaxMap) -> ProfileUse:
 
 
 def _leader(category: CategoryShare) -> tuple[str, float]:
-    """Return the function with most samples, which several rules may have placed, and its share of all."""
+    """Return the function with most samples, which several rules may have placed, and its share of all.
+
+    Artefacts of sampling are passed over.
+    """
     ratios: dict[str, float] = {}
-    for function in category.functions:
+    named = [one for one in category.functions if not is_artefact(one.function)]
+    for function in named or category.functions:
         ratios[function.function] = ratios.get(function.function, 0.0) + function.share_ratio
     return max(ratios.items(), key=lambda item: item[1])

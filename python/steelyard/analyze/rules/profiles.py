@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.profiles.callers import is_artefact
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.profiles.profile import UNKNOWN
@@ -56,7 +57,9 @@ def _hot(conditions: Conditions) -> Finding | None:
     profile = _profile(conditions)
     if profile is None:
         return None
-    named = {name: share for name, share in profile.own.items() if name not in NOT_HOT}
+    named = {
+        name: share for name, share in profile.own.items() if name not in NOT_HOT and not is_artefact(name)
+    }
     name = max(named, key=lambda function: named[function], default=None)
     if name is None or named[name] < HOT_RATIO:
         return None

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import steelyard
 from steelyard import machine as machines
-from steelyard._base import ExitCode, RecordError, UsageError, format_cpu_list, read_regular
+from steelyard._base import ExitCode, RecordError, UsageError, format_cpu_list, read_regular, text_of
+from steelyard.analyze.profiles.callers import by_caller
 from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.profiles.perf_report import PerfReport, parse_perf_report
 from steelyard.analyze.scaling.curve import Step, steps_of
@@ -36,7 +37,6 @@ from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.design import is_curve
 from steelyard.experiment.scaling import (
     FACTOR,
-    functions_of,
     of_both,
     profile_ends,
     profiles_of_ends,
@@ -265,14 +265,14 @@ def _profile(path: Path) -> PerfReport | dict[str, int]:
         if reports:
             return max(reports, key=lambda report: len(report.rows))
     try:
-        return functions_of(read_profile(path))
+        return by_caller(read_profile(path))
     except RecordError as error:
         raise UsageError(error.message, hint="perf report --stdio, folded stacks or perf.data") from error
 
 
 def _text(path: Path, most_bytes: int) -> str:
     try:
-        return read_regular(path, at_most_bytes=most_bytes).decode("utf-8", "replace")
+        return text_of(read_regular(path, at_most_bytes=most_bytes), str(path), errors="replace")
     except RecordError as error:
         raise UsageError(error.message) from error
 
