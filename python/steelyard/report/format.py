@@ -5,6 +5,7 @@ In: base units. Out: text. Invariant: never more digits than three significant o
 """
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 MISSING = "–"
@@ -58,6 +59,8 @@ def quantity(value: float | None, unit: str | None) -> str:
     if unit in ("ns", "us", "ms", "s", "seconds"):
         scale = {"ns": 1.0, "us": 1e3, "ms": 1e6}.get(unit, 1e9)
         return duration(value * scale)
+    if unit in ("bytes", "B") and _is_decimal(value):
+        return _with_unit(value, "B")
     if unit in ("bytes", "B"):
         return _scaled(value, _BINARY, "B")
     if unit in ("1", "count"):
@@ -81,7 +84,7 @@ def _with_unit(value: float, unit: str) -> str:
     if unit.startswith("/"):
         return f"{figure}{unit}"
     # A prefix stands directly before a unit symbol (MB/s), but apart from a word (M requests/s).
-    symbol = unit in ("B/s", "Hz", "W", "J", "bit/s", "T/s", "V", "A")
+    symbol = unit in ("B", "B/s", "Hz", "W", "J", "bit/s", "T/s", "V", "A")
     if symbol and figure[-1].isalpha():
         return f"{figure}{unit}"
     return f"{figure}{_NARROW}{unit}"
@@ -105,6 +108,26 @@ def several(number: int, noun: str) -> str:
     ('1 incident', '1,200 rows')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _is_decimal(size_bytes: float) -> bool:
+    """Return whether a size was written in powers of ten: 3.5 MB, as a user typed it, is not 3.34 MiB.
+
+    >>> [_is_decimal(size) for size in (3_500_000, 4096, 1_048_576, 1_234_567, 100_000 * 1024)]
+    [True, False, False, False, False]
+    """
+    return size_bytes >= 100_000 and size_bytes % 100_000 == 0 and size_bytes % 1024 != 0
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names, and how many more there are: a table shows all.
+
+    >>> listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
+    ('a and b', 'a, b, c and 2 more')
+    """
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def _percent(ratio: float) -> str:

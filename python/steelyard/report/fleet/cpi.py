@@ -388,7 +388,7 @@ def outliers_answer(anomalies: Anomalies, rule: Rule, source: str) -> Answer:
     intro = ""
     if ordinary:
         intro = (
-            f"An anomaly of {', '.join(ordinary)} means little: more than"
+            f"An anomaly of {fmt.listed(ordinary)} means little: more than"
             f" {ORDINARY_RATIO:.0%} of the task-days have one. Raise --sigmas or --outliers."
         )
     jobs = Section("jobs", "By job", (table(columns, rows), chart), intro)

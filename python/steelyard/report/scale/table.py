@@ -26,12 +26,14 @@ _MISFIT = 0.01
 
 
 def exact(value: float | None) -> str:
-    """Return a ratio of counts with six decimals, as ``perf`` reports are compared by.
+    """Return a ratio of counts with six decimals, as ``perf`` reports are compared by; large ones with fewer.
 
-    >>> exact(0.3630827893), exact(None)
-    ('0.363083', '–')
+    >>> exact(0.3630827893), exact(None), exact(4377970203645.0), exact(12345.678)
+    ('0.363083', '–', '4,377,970,203,645', '12,345.68')
     """
-    return fmt.MISSING if value is None else f"{value:.6f}"
+    if value is None:
+        return fmt.MISSING
+    return f"{value:,.{6 if abs(value) < 1e3 else 2 if abs(value) < 1e6 else 0}f}"
 
 
 def sentences(scaling: Scaling) -> list[str]:
@@ -173,6 +175,8 @@ def parameters(fit: LawFit, noun: str = "CPU") -> list[tuple[str, str, str]]:
         ("coherency", "1", f"what each {noun} waits for each other one"),
     ):
         one: Parameter = getattr(fit, name)
+        if name == "contention" and (one.value or 0.0) > 1:
+            meaning = f"above 1: a second {noun} costs more than it does, so that this is no share"
         rows.append((name, _number(one, unit), meaning if one.is_identified else one.reason or meaning))
     return rows
 
