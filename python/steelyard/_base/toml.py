@@ -1,7 +1,7 @@
 """TOML files of users -> plain values.
 
 In: a path. Out: a dictionary. Raises RecordError, in one line that names the path, for what is no regular
-file, no UTF-8, no TOML, nests without end, has a name of many parts, or holds a number too long to be read.
+file, no text, no TOML, nests without end, has a name of many parts, or holds a number too long to be read.
 
 Not here: which keys there are.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 from steelyard._base.errors import RecordError
 from steelyard._base.files import read_regular
+from steelyard._base.text import text_of
 
 TOML_BYTES_AT_MOST = 1 << 20
 """No file that somebody wrote by hand comes near this size."""
@@ -30,7 +31,7 @@ def read_toml(path: Path, *, at_most_bytes: int = TOML_BYTES_AT_MOST) -> dict[st
     """Return what a TOML file holds. Raises RecordError."""
     data = read_regular(path, at_most_bytes=at_most_bytes)
     try:
-        text = data.decode("utf-8")
+        text = text_of(data, f"{path}: no TOML")
         # The parser's time grows with the square of a name's parts.
         if _LONG_NAME.search(text):
             raise RecordError(f"{path}: no TOML: a name has more than {_DEPTH} parts")
@@ -38,7 +39,7 @@ def read_toml(path: Path, *, at_most_bytes: int = TOML_BYTES_AT_MOST) -> dict[st
     except RecursionError as error:
         raise RecordError(f"{path}: no TOML: it nests too deeply") from error
     except ValueError as error:
-        # Beside what is no TOML: bytes that are no UTF-8, and numbers of more digits than Python reads.
+        # Beside what is no TOML: numbers of more digits than Python reads.
         raise RecordError(f"{path}: no TOML: {str(error).partition(';')[0]}") from error
     if _nests_deeply(document):
         raise RecordError(f"{path}: no TOML: it nests too deeply")

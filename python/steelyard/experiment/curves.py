@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard._base import RecordError, UsageError
+from steelyard._base import RecordError, UsageError, text_of
 from steelyard._base.files import read_regular
 from steelyard.experiment.workload import positive, why_left_out
 from steelyard.records.experiment import ExperimentTrial, is_figure
@@ -88,11 +88,9 @@ def read_curves(path: Path) -> Curves:
     Raises UsageError that names the line for a file that cannot be read.
     """
     try:
-        text = read_regular(path, at_most_bytes=_BYTES_AT_MOST).decode("utf-8-sig")
+        text = text_of(read_regular(path, at_most_bytes=_BYTES_AT_MOST), str(path))
     except RecordError as error:
-        raise UsageError(error.message) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 at byte {error.start}") from error
+        raise UsageError(error.message, hint=error.hint) from error
     reader = csv.reader(io.StringIO(text), strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]

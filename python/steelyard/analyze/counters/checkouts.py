@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import RecordError, UsageError, read_regular
+from steelyard._base import RecordError, UsageError, read_regular, text_of
 from steelyard.analyze.counters.definitions import Definition, Event, Formula, Match, Metric, definitions
 from steelyard.telemetry.counters import key_of
 
@@ -143,10 +143,7 @@ def _match(pattern: str) -> Match:
 
 
 def _text(path: Path) -> str:
-    try:
-        return read_regular(path, at_most_bytes=_MAX_FILE_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RecordError(f"{path}: not UTF-8") from error
+    return text_of(read_regular(path, at_most_bytes=_MAX_FILE_BYTES), str(path))
 
 
 def _json(path: Path) -> Any:

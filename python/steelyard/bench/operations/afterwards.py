@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, WorkloadFailedError, replacing
+from steelyard._base import (
+    EnvironmentLacksError,
+    SteelyardError,
+    UsageError,
+    WorkloadFailedError,
+    encoding_of,
+    replacing,
+)
 from steelyard.bench import runs
 from steelyard.bench.operations.exposition import SERIES_AT_MOST, text_of
 from steelyard.bench.operations.fetch import Client, FetchError
@@ -35,6 +42,7 @@ _MARGIN_NS = 2 * COARSE_NS
 _QUERY_POINTS = 10_000
 """Prometheus refuses more than 11,000 of each series ("exceeded maximum resolution")."""
 _FIELD_BYTES = 1 << 20
+_HEAD_BYTES = 256
 
 
 @dataclass(frozen=True)
@@ -188,7 +196,7 @@ class _Table:
         path = self.spec.path or Path()
         csv.field_size_limit(_FIELD_BYTES)
         try:
-            with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            with path.open(encoding=_encoding(path), errors="replace", newline="") as file:
                 table = csv.reader(file, delimiter=delimiter_of(file.readline()))
                 file.seek(0)
                 header = [name.strip() for name in next(table, [])]
@@ -256,11 +264,17 @@ def _place(spec: Spec, header: list[str], name: str | None) -> int | None:
     return header.index(name)
 
 
+def _encoding(path: Path) -> str:
+    """Return the codec that a table's beginning tells. Raises OSError."""
+    with path.open("rb") as file:
+        return encoding_of(file.read(_HEAD_BYTES))
+
+
 def check_table(spec: Spec) -> None:
     """Look at the header of a table that is there already. Raises UsageError for columns that it lacks."""
     path = spec.path or Path()
     try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        with path.open(encoding=_encoding(path), errors="replace", newline="") as file:
             line = file.readline(_FIELD_BYTES)
     except OSError as error:
         raise UsageError(f"--ops {spec.given}: {path}: {error.strerror}") from error

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard._base import UsageError, read_regular
+from steelyard._base import UsageError, read_regular, text_of
 from steelyard.experiment.numa.design import arm_name
 from steelyard.experiment.numa.scenarios import BESIDE, LOCAL_RATIO, SOLO
 from steelyard.records.experiment import ExperimentArm, ExperimentPlacement, ExperimentTrial
@@ -42,7 +42,7 @@ class Figures:
 
 def read_figures(path: Path) -> Figures:
     """Return the figures in a CSV file. Raises UsageError, RecordError, naming the line."""
-    text = read_regular(path, at_most_bytes=_BYTES_AT_MOST).decode("utf-8-sig", "replace")
+    text = text_of(read_regular(path, at_most_bytes=_BYTES_AT_MOST), str(path), errors="replace")
     reader = csv.DictReader(io.StringIO(text), strict=True)
     values: dict[tuple[str | None, int], dict[str, float | None]] = {}
     blocks: dict[str, int] = {}
