@@ -370,3 +370,59 @@ def test_whatever_a_file_holds_it_is_imported_or_refused(tmp_path_factory, conte
             with open_store(str(folder / "store")) as opened:
                 fetch_rows(opened.table("task_samples"))
                 assert opened.problems == []
+
+
+SAMPLES = """
+table = "task_samples"
+[columns]
+machine = "host"
+job = "job"
+task = "task"
+platform = { value = "p" }
+job_class = { value = "batch" }
+cpu_s = { column = "cpu_ms", scale = 0.001 }
+window_start_unix_s = { column = "when", time = "iso" }
+window_s = { value = 60 }
+instructions = "ins"
+cycles = "cyc"
+"""
+HEADER = "host,job,task,when,cpu_ms,ins,cyc\n"
+GOOD = "h1,j,t,2026-03-01T10:00:00Z,1000,2000000,1000000\n"
+
+
+def import_samples(tmp_path, content, capsys, **options):
+    path = tmp_path / "samples.csv"
+    path.write_bytes(content.encode(options.get("codec", "utf-8")))
+    (tmp_path / "samples.toml").write_text(SAMPLES)
+    command = ["fleet", "import", "csv", str(path), "--store", str(tmp_path / "s"), "--json"]
+    code = invoke([*command, "--mapping", str(tmp_path / "samples.toml")])
+    said = capsys.readouterr()
+    return code, json.loads(said.out), said.err
+
+
+def test_numbers_in_groups_are_named_and_an_import_of_nothing_is_not_0(tmp_path, capsys):
+    rows = GOOD.replace("1000,", '"1,000",', 1) + GOOD.replace("1000,", '"1,000",', 1)
+    code, found, said = import_samples(tmp_path, HEADER + rows, capsys)
+    assert (code, found["rows"], found["left_out"]) == (1, {}, 2)
+    assert found["notes"][0].startswith("cpu_ms: 2 values cannot be read, the first is '1,000' (separators")
+    assert found["notes"][1].startswith("2 rows have no cpu_s")
+    assert "nothing was imported: cpu_ms" in said
+    code, found, said = import_samples(tmp_path, HEADER, capsys)
+    assert (code, found["rows"]) == (1, {})
+    assert "the input has no rows" in said
+
+
+@pytest.mark.parametrize("odd", ["NaN", "inf", "-Infinity", "1e300", "n/a", "12 kB", "1.234.567"])
+def test_one_odd_value_costs_itself(odd, tmp_path, capsys):
+    code, found, _ = import_samples(
+        tmp_path, HEADER + GOOD + GOOD.replace(":00:00Z", ":01:00Z").replace("2000000", odd), capsys
+    )
+    assert (code, found["rows"], found["left_out"]) == (0, {"task_samples": 2}, 0)
+    [note] = found["notes"]
+    assert note.startswith(f"ins: 1 value cannot be read, the first is {odd!r}")
+
+
+def test_a_file_of_a_spreadsheet_is_read(tmp_path, capsys):
+    for codec in ("utf-8-sig", "utf-16"):
+        code, found, said = import_samples(tmp_path, HEADER + GOOD, capsys, codec=codec)
+        assert (code, found["rows"], found["notes"]) == (0, {"task_samples": 1}, []), said

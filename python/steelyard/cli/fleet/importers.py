@@ -60,8 +60,8 @@ def import_(
     as_json: Json = False,
 ) -> int:
     """Import a published cluster trace, metrics of Prometheus, or a CSV file into a store."""
-    from steelyard._base import UsageError
-    from steelyard.cli.output import print_json
+    from steelyard._base import ExitCode, ResultSaysNoError, UsageError
+    from steelyard.cli.output import complain, print_json
 
     paths = [Path(name) for name in inputs]
     named = {} if cluster is None else {"cluster": cluster}
@@ -87,11 +87,16 @@ def import_(
         done = mapped.import_csv(paths, store, mapped.read_mapping(mapping), **named)
     else:
         raise UsageError(f"nothing is imported as {kind!r}", hint=", ".join(KINDS))
+    done.note_unread()
     if as_json:
         print_json(done.document())
     else:
         _print(done)
-    return 0
+    if not done.rows:
+        why = done.notes[0] if done.notes else "the input has no rows"
+        complain(ResultSaysNoError(f"nothing was imported: {why}"))
+        return int(ExitCode.NO)
+    return int(ExitCode.OK)
 
 
 def _prometheus(

@@ -7,17 +7,20 @@ requires, or whose time is before 1970 or after 9999, is counted and left out.
 Not here: what the columns of a trace mean (the modules beside this).
 """
 
+import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import ibis
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard._base import EnvironmentLacksError, RecordError, UsageError
+from steelyard._base import EnvironmentLacksError, RecordError, UsageError, encoding_of
 from steelyard.fleet.store.layout import date_of
 from steelyard.fleet.store.schema import TABLES
 from steelyard.fleet.store.store import write_rows
@@ -25,19 +28,40 @@ from steelyard.telemetry.engine import duckdb, fetch_batches
 
 BATCH_ROWS = 1_000_000
 DAY_S = 86_400
+UNREAD = "unread: "
+"""What the name of a column of values begins with that could not be read; the input's column follows."""
+_HEAD_BYTES = 256
+_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(?:[,.'\s\u202f\u00a0]\d{3})+\s*")
 _TIMES_BELOW = 253_402_300_800
 """Unix time of the year 10000."""
 
 
 @dataclass
 class Imported:
-    """Rows and files written, by table; rows left out because they lack what a table requires."""
+    """Rows and files written, by table; rows left out because they lack what a table requires.
+
+    ``notes`` say why, and which values could not be read.
+    """
 
     source: str
     rows: dict[str, int] = field(default_factory=dict)
     files: int = 0
     left_out: int = 0
     notes: list[str] = field(default_factory=list)
+    unread: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Column of the input -> how many of its values could not be read, and the first of them."""
+    lacking: dict[str, int] = field(default_factory=dict)
+    """Required column -> rows that were left out for want of it."""
+
+    def note_unread(self) -> None:
+        """Say which values could not be read, and what rows lack, in ``notes``."""
+        for column, (count, first) in self.unread.items():
+            hint = " (separators of thousands are not read)" if _GROUPED.fullmatch(first) else ""
+            self.notes.append(
+                f"{column}: {several_values(count)} cannot be read, the first is {first[:60]!r}{hint}"
+            )
+        for column, count in self.lacking.items():
+            self.notes.append(f"{count:,} rows have no {column}, which the table requires: left out")
 
     def document(self) -> dict[str, Any]:
         """Return it as ``--json`` prints it."""
@@ -47,6 +71,8 @@ class Imported:
             "files": self.files,
             "left_out": self.left_out,
             "notes": self.notes,
+            "unread": {column: list(known) for column, known in self.unread.items()},
+            "lacking": self.lacking,
         }
 
 
@@ -57,12 +83,15 @@ class Reader:
         duckdb()
         self._connection = ibis.duckdb.connect()
         self._tables = 0
+        self._folder: TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> "Reader":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._connection.disconnect()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def csv(self, paths: Sequence[Path], columns: Mapping[str, str]) -> Any:
         """Return CSV files without a header as a table of ``columns`` (name -> DuckDB type).
@@ -73,6 +102,22 @@ class Reader:
         options = {"header": False, "delim": ",", "quote": '"', "null_padding": True, "auto_detect": False}
         rows = self._read("csv", paths, columns=words, nullstr="", **options)
         return rows.select(**{name: as_type(rows[name], kind) for name, kind in columns.items()})
+
+    def _as_utf8(self, path: Path) -> Path:
+        """Return the path of the same text in UTF-8: a copy where it is in another encoding."""
+        with path.open("rb") as file:
+            codec = encoding_of(file.read(_HEAD_BYTES))
+        if codec == "utf-8-sig":
+            return path
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="steelyard-")
+        copy = Path(self._folder.name) / path.name
+        with (
+            path.open(encoding=codec, errors="replace", newline="") as file,
+            copy.open("w", encoding="utf-8", newline="") as out,
+        ):
+            shutil.copyfileobj(file, out)
+        return copy
 
     def csv_with_header(self, paths: Sequence[Path], delimiter: str = ",") -> Any:
         """Return CSV files with a header as a table of texts."""
@@ -101,9 +146,16 @@ class Reader:
         self._tables += 1
         read = getattr(self._connection, f"read_{kind}")
         try:
+            if kind != "parquet":
+                paths = [self._as_utf8(path) for path in paths]
             return read([str(path) for path in paths], table_name=f"input_{self._tables}", **options)
         except Exception as error:
             raise unreadable(paths, error) from error
+
+
+def several_values(count: int) -> str:
+    """Return a number of values in words."""
+    return f"{count:,} value{'' if count == 1 else 's'}"
 
 
 def as_type(column: Any, kind: str) -> Any:
@@ -166,8 +218,8 @@ def write(
     with reading():
         batches = fetch_batches(rows, batch_rows)
         for number, batch in enumerate(batches):
-            part = _numbers(pa.Table.from_batches([batch]))
-            whole = _required(part, table)
+            part = _numbers(_without_unread(pa.Table.from_batches([batch]), done))
+            whole = _required(part, table, done)
             done.left_out += len(part) - len(whole)
             days = {date: whole} if date is not None else _by_day(whole, schema.time or "")
             for day, inside in days.items():
@@ -204,16 +256,37 @@ def _numbers(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _required(rows: pa.Table, table: str) -> pa.Table:
-    """Return the rows that have every value that the table requires."""
+def _without_unread(rows: pa.Table, done: Imported) -> pa.Table:
+    """Return the rows without the columns that hold what could not be read, which is counted."""
+    for name in [name for name in rows.column_names if name.startswith(UNREAD)]:
+        values = rows[name]
+        count = len(values) - values.null_count
+        if count:
+            before, first = done.unread.get(name.removeprefix(UNREAD), (0, ""))
+            known = first or str(values.drop_null()[0].as_py())
+            done.unread[name.removeprefix(UNREAD)] = (before + count, known)
+        rows = rows.drop_columns([name])
+    return rows
+
+
+def _required(rows: pa.Table, table: str, done: Imported) -> pa.Table:
+    """Return the rows that have every value that the table requires; what others lack is counted."""
     keep: Any = None
     for column in TABLES[table].columns:
         if not column.nullable and column.name in rows.column_names:
             there = pc.is_valid(rows[column.name])
+            lacking = rows[column.name].null_count
+            if lacking:
+                done.lacking[column.name] = done.lacking.get(column.name, 0) + lacking
             keep = there if keep is None else pc.and_(keep, there)
     time = TABLES[table].time
     if keep is not None and time is not None and time in rows.column_names:
         # Other times have no date; they are of a file that counts in another unit than was said.
+        beyond = pc.or_(pc.less(rows[time], 0), pc.greater_equal(rows[time], _TIMES_BELOW))
+        odd = pc.sum(beyond).as_py()
+        if odd:
+            key = f"{time} from 1970 to 9999"
+            done.lacking[key] = done.lacking.get(key, 0) + odd
         inside = pc.and_(pc.greater_equal(rows[time], 0), pc.less(rows[time], _TIMES_BELOW))
         keep = pc.and_(keep, pc.fill_null(inside, False))
     return rows if keep is None else rows.filter(keep)

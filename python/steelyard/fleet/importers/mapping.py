@@ -10,7 +10,7 @@
     version = "build"                                        # a label from a column
 
 Columns that the mapping leaves out are null; those that the table requires must be named. Fields that cannot
-be read as the column's type are missing.
+be read as the column's type are missing, and counted with their column.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,12 @@ import ibis
 
 from steelyard._base import RecordError, UsageError
 from steelyard._base.toml import read_toml, table_in
-from steelyard.fleet.importers.batches import Imported, Reader, find, must, unpacked, write
+from steelyard.fleet.importers.batches import UNREAD, Imported, Reader, find, must, unpacked, write
 from steelyard.fleet.store.schema import StoreColumn, TableSchema
 from steelyard.fleet.store.write import table_schema
 
 _TIMES = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_INTEGERS_BELOW = 9.2e18
 _KEYS = {"column", "scale", "time", "value"}
 
 
@@ -99,6 +100,7 @@ def _shape(rows: Any, mapping: Mapping, path: Path) -> Any:
     shaped = {
         name: _value(rows, entry, mapping.table.by_name[name]) for name, entry in mapping.columns.items()
     }
+    shaped |= _unread(rows, mapping, shaped)
     if "labels" in mapping.table.by_name:
         names = list(mapping.labels)
         values = [rows[column].cast("string") for column in mapping.labels.values()]
@@ -106,6 +108,24 @@ def _shape(rows: Any, mapping: Mapping, path: Path) -> Any:
         keys = ibis.literal(names, "array<string>")
         shaped["labels"] = ibis.map(keys, ibis.array(values) if values else ibis.literal([], "array<string>"))
     return rows.select(**shaped)
+
+
+def _unread(rows: Any, mapping: Mapping, shaped: dict[str, Any]) -> dict[str, Any]:
+    """Return columns of what stands in the file and gave no value, one for each column of the file."""
+    found: dict[str, Any] = {}
+    for name, entry in mapping.columns.items():
+        column = entry.get("column")
+        if column is None or f"{UNREAD}{column}" in found or mapping.table.by_name[name].type == "string":
+            continue
+        text = rows[column].cast("string")
+        is_lost = text.notnull() & (text.strip() != "") & shaped[name].isnull()
+        found[f"{UNREAD}{column}"] = ibis.ifelse(is_lost, text, ibis.null("string"))
+    return found
+
+
+def _whole(number: Any) -> Any:
+    """Return the whole part of a number; null for what no integer of 64 bits holds, such as NaN."""
+    return ibis.ifelse(number.abs() < _INTEGERS_BELOW, number, ibis.null("float64")).floor().cast("int64")
 
 
 def _value(rows: Any, entry: dict[str, Any], column: StoreColumn) -> Any:
@@ -123,9 +143,12 @@ def _value(rows: Any, entry: dict[str, Any], column: StoreColumn) -> Any:
         return value.try_cast(kind)
     factor = float(entry.get("scale", 1.0)) / _TIMES.get(time or "s", 1)
     if factor == 1.0 and column.type == "int64":
-        return ibis.coalesce(value.try_cast("int64"), value.try_cast("float64").floor().try_cast("int64"))
+        return ibis.coalesce(value.try_cast("int64"), _whole(value.try_cast("float64")))
     number = value.try_cast("float64") * factor
-    return number.floor().try_cast("int64") if column.type == "int64" else number
+    if column.type == "int64":
+        return _whole(number)
+    # What is no number is missing, whether its text says so or not.
+    return ibis.ifelse(number.isnan() | number.isinf(), ibis.null("float64"), number)
 
 
 def _seconds(value: Any) -> Any:
