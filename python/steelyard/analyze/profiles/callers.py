@@ -2,8 +2,8 @@
 
 In: a profile. Out: samples by function, where those in the kernel have their caller and the system call.
 
-A clock that is no non-maskable interrupt finds the kernel where it allows interrupts again
-(`_raw_spin_unlock_irqrestore`, `finish_task_switch`): such leaves are artefacts of sampling, and name nothing.
+A clock that is no non-maskable interrupt finds the kernel where it allows interrupts again, as in
+`_raw_spin_unlock_irqrestore` and `finish_task_switch`: such leaves are artefacts of sampling.
 The libraries between a program and the kernel name nothing either: every lock is in ``libc``.
 
 Not here: what a function is for (``tax_map``).
@@ -27,7 +27,7 @@ _BETWEEN = re.compile(r"lib(?:c|pthread)(?:-[\d.]+)?\.so(?:\.\d+)?|ld-[\w.-]+\.s
 
 
 def is_artefact(function: str) -> bool:
-    """Return whether a leaf of this name says where interrupts were allowed again, not what took the time.
+    """Return whether a leaf of this name says where interrupts were allowed, not what took the time.
 
     >>> is_artefact("_raw_spin_unlock_irqrestore"), is_artefact("finish_task_switch"), is_artefact("futex_wake")
     (True, True, False)
