@@ -24,6 +24,7 @@ ADVICE: dict[str, str] = {
     " less load",
     "generator-late": f"give the load generator dedicated CPUs (--load-cpus), or {_QUIET}",
     "interrupted": "run it again to the end",
+    "link": "use a faster link between the hosts, or smaller values; where its rate is not known, measure it",
     "hosts-together": "check the network between the hosts and what else runs on them, then repeat",
     "load-cpu": "generate the load on another machine: --host HOST",
     "samples": _LONGER,

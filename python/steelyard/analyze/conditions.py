@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from steelyard.analyze.load_hosts import load_hosts
 from steelyard.analyze.operations.operations import Operations
 from steelyard.analyze.operations.stalls import Stalls
 from steelyard.analyze.operations.telemetry_correlation import Correlates
@@ -152,6 +153,8 @@ class Conditions:
     """Whether the run's verdict objects to work of others on the run's CPUs."""
     has_load: bool = True
     """Whether a load generator drove the run: without one the workload decides itself how busy CPUs are."""
+    load_elsewhere: bool = False
+    """Whether other hosts made the load, so that none of this machine's CPUs is its."""
     activity: Activity = field(default_factory=Activity)
     shapers: Sequence[Shaper] = ()
     target: TargetUse | None = None
@@ -182,7 +185,7 @@ class Conditions:
     @property
     def shared_cpus(self) -> tuple[int, ...]:
         """CPUs that both the server and the load may use."""
-        if not self.has_load:
+        if not self.has_load or self.load_elsewhere:
             return ()
         return tuple(sorted(set(self.server_cpus.cpus) & set(self.load_cpus.cpus)))
 
@@ -212,7 +215,9 @@ def observe(
     generator = observe_generator(load)
     target = observe_target(looks)
     known: dict[str, Any] = {"cache": cache, "generator": generator, "target": target, "shapers": shapers}
-    known |= {"machine": machine, "profile": profile, "has_load": run.cpus.load is not None}
+    elsewhere = load_hosts(run) != ()
+    known |= {"machine": machine, "profile": profile, "load_elsewhere": elsewhere}
+    known["has_load"] = elsewhere or run.cpus.load is not None
     if recording is None:
         return Conditions(begin_ns, end_ns, **known)
     limits = [*set_around, *disk_limits.disk_limits(run)]
@@ -383,6 +388,13 @@ def _pressure(reader: _Reader) -> dict[str, PressureUse]:
         )
         for entity in reader.read("pressure").entities
     }
+
+
+def network_use(
+    recording: Recording, begin_ns: int, end_ns: int, machine: Machine | None
+) -> list[NetworkUse]:
+    """Return what each interface moved between two times."""
+    return _network(_Reader(recording, begin_ns, end_ns), machine, ())
 
 
 def _network(reader: _Reader, machine: Machine | None, shapers: Sequence[Shaper]) -> list[NetworkUse]:

@@ -20,6 +20,7 @@ from steelyard._base import SteelyardError, WorkloadFailedError
 from steelyard.analyze import verdict as verdicts
 from steelyard.analyze.bounds import BOUNDS
 from steelyard.analyze.interference import Interference, observe
+from steelyard.analyze.load_hosts import link_check, load_hosts
 from steelyard.analyze.utilisation import at_limit
 from steelyard.bench.clock import Clock
 from steelyard.bench.executor import Ending, Executor, Process
@@ -33,7 +34,7 @@ from steelyard.bench.placement import Placement
 from steelyard.bench.progress import Progress
 from steelyard.bench.signals import Interrupts
 from steelyard.machine.accounting import interrupts_in_process_time
-from steelyard.records import Machine, Run
+from steelyard.records import Check, Machine, Run
 from steelyard.records import Process as ProcessRecord
 
 if TYPE_CHECKING:
@@ -300,12 +301,18 @@ class Session:
 
     def sides(self) -> dict[int, Side]:
         """Return the side of every process that the benchmark has started, by the id of its supervisor."""
-        return {w.process.pid: w.side for w in self._watched.values() if w.side is not None}
+        return {w.process.pid: w.side for w in self._watched.values() if w.side in self._own_sides()}
 
     def processes_of(self, side: Side) -> dict[str, int]:
         """Return the ids of the supervisors of one side's processes that have not ended, by name."""
+        if side not in self._own_sides():
+            return {}
         watched = self._watched.items()
         return {name: w.process.pid for name, w in watched if w.ended is None and w.side == side}
+
+    def _own_sides(self) -> tuple[Side, ...]:
+        """Return the sides whose work is done here: ssh, which commands a load on other hosts, is no load."""
+        return ("server",) if load_hosts(self.manifest.run) else ("server", "load")
 
     def hook_of(self, name: str) -> str | None:
         """Return the hook that started a process, None for one of the benchmark."""
@@ -386,7 +393,11 @@ class Session:
         self.manifest.put_artifacts(outcome.artifacts)
         evidence = verdicts.Evidence(
             loads=outcome.loads,
-            own=[*outcome.checks, *at_limit(self.manifest.run, outcome.metrics, outcome.saturates)],
+            own=[
+                *outcome.checks,
+                *at_limit(self.manifest.run, outcome.metrics, outcome.saturates),
+                *self._link(),
+            ],
             samples=outcome.samples or verdicts.SAMPLES,
             achieved_ratio_min=outcome.achieved_ratio_min or BOUNDS.achieved_ratio,
             warmup=outcome.warmup,
@@ -404,6 +415,23 @@ class Session:
             describes=outcome.describes,
         )
         self.manifest.complete(outcome.metrics, verdicts.judge(evidence))
+
+    def _link(self) -> list[Check]:
+        """Return whether the link to the hosts that made the load was the limit."""
+        hosts = load_hosts(self.manifest.run)
+        if not hosts:
+            return []
+        from steelyard import telemetry
+        from steelyard.analyze.conditions import network_use
+
+        folder, span = self.manifest.run.artifacts.get("telemetry"), self.manifest.phase_span("measure")
+        if folder is None or span is None:
+            return [link_check((), hosts)]
+        try:
+            with telemetry.open(self.directory / folder) as recording:
+                return [link_check(network_use(recording, *span, self.machine), hosts)]
+        except SteelyardError:
+            return [link_check((), hosts)]
 
     def _interference(self, outcome: "Outcome") -> Interference:
         """Return what telemetry says about the measure phase."""

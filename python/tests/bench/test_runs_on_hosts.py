@@ -61,6 +61,9 @@ def test_a_cache_is_loaded_by_another_host(tmp_path, capsys):
     assert run["cpus"]["load"] is None
     [server] = [process for process in run["processes"] if process["name"] == "server"]
     assert far.here in server["command"]
+    # What runs here for the load is ssh: no profile and no counts are the load's; the link is judged.
+    assert "profile_load_folded" not in run["artifacts"]
+    assert [check["id"] for check in run["verdict"]["checks"] if check["id"] == "link"] == ["link"]
     assert not [check for check in run["verdict"]["checks"] if check["id"] == "load-cpu"]
 
 

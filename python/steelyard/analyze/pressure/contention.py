@@ -132,7 +132,8 @@ def predict(
 ) -> tuple[Skill, dict[tuple[str, str], Prediction]]:
     """Return predictions for the ordered pairs of ``jobs`` that were not observed, and how good they are.
 
-    ``uses`` are shares of limits by workload and resource; ``asked`` are the pairs to predict, all by default.
+    ``uses`` are shares of limits by workload and resource; ``asked`` are the pairs to predict, by default
+    all of them.
     """
     if len(observed) < LEAST_PAIRS:
         return Skill(len(observed), None, None, {}, f"fewer than {LEAST_PAIRS} pairs were observed"), {}
