@@ -4,6 +4,7 @@ lists of CPUs, and text without its colours.
 Not here: anything that knows of runs, machines or measurements.
 """
 
+from steelyard._base.commands import command_text
 from steelyard._base.cpu_lists import format_cpu_list, parse_cpu_list, parse_cpu_mask
 from steelyard._base.errors import (
     EnvironmentLacksError,
@@ -34,6 +35,7 @@ __all__ = [
     "SteelyardError",
     "UsageError",
     "WorkloadFailedError",
+    "command_text",
     "data_dir",
     "encoding_of",
     "executable",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from steelyard._base import SteelyardError, WorkloadFailedError
+from steelyard._base import SteelyardError, WorkloadFailedError, command_text
 from steelyard.bench.children import children_of, process_cpu_s
 from steelyard.bench.executor import Process
 from steelyard.bench.hook import Hook, ProcessHandle, Side
@@ -307,7 +307,7 @@ class _Context:
             if session.clock.monotonic_ns() > until:
                 started.stop(1.0)
                 session.note_end(started)
-                raise WorkloadFailedError(f"{' '.join(process.command)} took longer than {timeout_s:g} s")
+                raise WorkloadFailedError(f"{command_text(process.command)} took longer than {timeout_s:g} s")
             if session.failure is None:
                 session.check()
             session.clock.sleep(_WAIT_S)

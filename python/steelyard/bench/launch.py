@@ -22,7 +22,7 @@ from typing import Any
 
 import steelyard
 from steelyard import machine as machines
-from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
+from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, command_text
 from steelyard.bench import declaration, tiers, undo
 from steelyard.bench import hook as hooks
 from steelyard.bench.benchmark import Benchmark
@@ -368,7 +368,8 @@ def request_of(request: Request, directory: Path) -> Request:
         if not is_open and asked != then:
             raise UsageError(
                 f"{directory.name} was begun with other settings: {flag}",
-                hint=f"steelyard run --resume {directory.name} takes those of: {' '.join(suite.command)}",
+                hint=f"{command_text(['steelyard', 'run', '--resume', directory.name])} takes those of:"
+                f" {command_text(suite.command)}",
             )
     return replace(begun, out=directory.absolute().parent, resume=directory)
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import ExitCode, UsageError
+from steelyard._base import ExitCode, UsageError, command_text
 from steelyard.analyze.comparison import RunComparison, Side, compare_runs
 from steelyard.bench import runs
 from steelyard.bench.suites import suite as suite_files
@@ -37,7 +37,8 @@ def show_comparison(a: str, b: str | None, folder: Path, *, report: Path | None,
     for name in (a, b or a):
         if _experiment(name, folder) is not None:
             raise UsageError(
-                f"{name} is an experiment, which compares its arms itself", hint=f"steelyard compare {name}"
+                f"{name} is an experiment, which compares its arms itself",
+                hint=command_text(["steelyard", "compare", name]),
             )
     if b is None:
         raise UsageError(

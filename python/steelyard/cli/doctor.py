@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import EnvironmentLacksError, ExitCode, WorkloadFailedError, executable
+from steelyard._base import EnvironmentLacksError, ExitCode, WorkloadFailedError, command_text, executable
 from steelyard.cli.output import output_console, print_json
 
 EXECUTABLES = (
@@ -45,7 +45,7 @@ def _sources() -> list[dict[str, Any]] | None:
         done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=True)
         sources: list[dict[str, Any]] = json.loads(done.stdout)["sources"]
     except (subprocess.SubprocessError, OSError, ValueError, KeyError, TypeError) as error:
-        raise WorkloadFailedError(f"{' '.join(command)}: {error}") from error
+        raise WorkloadFailedError(f"{command_text(command)}: {error}") from error
     return sources
 
 

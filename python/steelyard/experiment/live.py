@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard._base import EnvironmentLacksError
+from steelyard._base import EnvironmentLacksError, command_text
 from steelyard.bench import undo
 from steelyard.bench.clock import Clock
 from steelyard.bench.executor import LocalExecutor, Process
@@ -272,4 +272,4 @@ def _apply_again(details: Mapping[str, str]) -> None:
         raise OSError(str(error)) from error
 
 
-undo.register(_VARIANT, _apply_again, words=lambda details: " ".join(json.loads(details["command"])))
+undo.register(_VARIANT, _apply_again, words=lambda details: command_text(json.loads(details["command"])))

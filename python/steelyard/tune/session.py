@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import steelyard
-from steelyard._base import EnvironmentLacksError, RecordError, SteelyardError, UsageError
+from steelyard._base import EnvironmentLacksError, RecordError, SteelyardError, UsageError, command_text
 from steelyard.bench import undo
 from steelyard.bench.clock import Clock
 from steelyard.bench.identity import gone
@@ -221,7 +221,7 @@ def load_to_resume(directory: Path, here: Machine) -> Tuning:
     except RecordError as error:
         raise UsageError(f"{directory} holds no tuning: {error.message}") from error
     if tuning.status is RunStatus.COMPLETE:
-        raise UsageError(f"{directory} is complete", hint=f"show it: steelyard tune show {directory}")
+        raise UsageError(f"{directory} is complete", hint=_shown_by(directory))
     if tuning.status is RunStatus.RUNNING:
         raise UsageError(f"{directory} is still running (process {tuning.orchestrator.pid})")
     if tuning.steelyard_version != steelyard.__version__:
@@ -239,9 +239,11 @@ def load_to_resume(directory: Path, here: Machine) -> Tuning:
 
 
 def _refused(directory: Path, why: str) -> UsageError:
-    return UsageError(
-        f"{directory.name} cannot be resumed: {why}", hint=f"show it: steelyard tune show {directory}"
-    )
+    return UsageError(f"{directory.name} cannot be resumed: {why}", hint=_shown_by(directory))
+
+
+def _shown_by(directory: Path) -> str:
+    return f"show it: {command_text(['steelyard', 'tune', 'show', directory])}"
 
 
 def check_as_found(tuning: Tuning, knobs: Mapping[str, Knob]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import steelyard
-from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
+from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, command_text
 from steelyard.bench.parameters import Settings
 from steelyard.bench.suites import suite as suite_files
 from steelyard.machine.compare import other_machine
@@ -68,7 +68,10 @@ def interrupted_suite(directory: Path) -> Suite:
     if suite.status is RunStatus.RUNNING:
         raise UsageError(f"{directory.name} is still running, in process {suite.orchestrator.pid}")
     if suite.status is RunStatus.COMPLETE:
-        raise UsageError(f"{directory.name} is complete", hint=f"steelyard report {directory.name} shows it")
+        raise UsageError(
+            f"{directory.name} is complete",
+            hint=f"{command_text(['steelyard', 'report', directory.name])} shows it",
+        )
     return suite
 
 

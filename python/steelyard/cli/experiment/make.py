@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard import machine as machines
-from steelyard._base import ExitCode, UsageError, WorkloadFailedError
+from steelyard._base import ExitCode, UsageError, WorkloadFailedError, command_text
 from steelyard.bench import declaration, undo
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
@@ -59,7 +59,8 @@ def experiment_and_show(request: Request, *, report: Path | None, as_json: bool)
         experiment = engine.load_to_resume(folder, machines.snapshot())
         if is_curve(experiment):
             raise UsageError(
-                f"{folder} is a scaling curve", hint=f"steelyard scale --resume {folder} goes on"
+                f"{folder} is a scaling curve",
+                hint=f"{command_text(['steelyard', 'scale', '--resume', folder])} goes on",
             )
     elif folder is not None and (folder / engine.MANIFEST).exists():
         return show_experiment(folder, engine.load(folder), report, as_json=as_json)

@@ -17,6 +17,7 @@ from steelyard._base import (
     ExitCode,
     ResultSaysNoError,
     UsageError,
+    command_text,
     format_cpu_list,
     parse_cpu_list,
 )
@@ -116,7 +117,10 @@ def _which(request: Request) -> tuple[Path | None, Experiment]:
 
 def _numa(folder: Path, experiment: Experiment) -> Experiment:
     if not design.is_numa(experiment):
-        raise UsageError(f"{folder} is no NUMA experiment", hint=f"steelyard experiment {folder} shows it")
+        raise UsageError(
+            f"{folder} is no NUMA experiment",
+            hint=f"{command_text(['steelyard', 'experiment', folder])} shows it",
+        )
     return experiment
 
 

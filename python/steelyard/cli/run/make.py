@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steelyard._base import ExitCode, SteelyardError, UsageError, WorkloadFailedError
+from steelyard._base import ExitCode, SteelyardError, UsageError, WorkloadFailedError, command_text
 from steelyard.bench import declaration, runs, tiers
 from steelyard.bench.launch import Attempt, Launched, Request, execute, request_of
 from steelyard.bench.suites import suite as suite_files
@@ -91,7 +91,8 @@ def errors_of(launched: Launched) -> list[SteelyardError]:
         # The interrupt came when a run had its result already, and none of the errors says so.
         errors.append(WorkloadFailedError(launched.stopped))
     if launched.suite is not None and launched.interrupted and errors:
-        told = f"steelyard run --resume {launched.suite} goes on with what is left"
+        again = command_text(["steelyard", "run", "--resume", launched.suite])
+        told = f"{again} goes on with what is left"
         errors[-1] = WorkloadFailedError(errors[-1].message, hint=told)
     return errors
 

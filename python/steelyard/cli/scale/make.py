@@ -12,7 +12,15 @@ from pathlib import Path
 
 import steelyard
 from steelyard import machine as machines
-from steelyard._base import ExitCode, RecordError, UsageError, format_cpu_list, read_regular, text_of
+from steelyard._base import (
+    ExitCode,
+    RecordError,
+    UsageError,
+    command_text,
+    format_cpu_list,
+    read_regular,
+    text_of,
+)
 from steelyard.analyze.profiles.callers import by_caller
 from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.profiles.perf_report import PerfReport, parse_perf_report
@@ -233,7 +241,10 @@ def _profiled(experiment: Experiment, folder: Path, commands: Commands) -> Exper
 
 def _check_curve(folder: Path, experiment: Experiment) -> None:
     if not is_curve(experiment):
-        raise UsageError(f"{folder} is no scaling curve", hint=f"show it: steelyard experiment {folder}")
+        raise UsageError(
+            f"{folder} is no scaling curve",
+            hint=f"show it: {command_text(['steelyard', 'experiment', folder])}",
+        )
 
 
 def _so_far(experiment: Experiment) -> dict[str, str]:

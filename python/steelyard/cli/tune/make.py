@@ -14,7 +14,14 @@ from pathlib import Path
 
 import steelyard
 from steelyard import machine as machines
-from steelyard._base import ExitCode, RecordError, ResultSaysNoError, UsageError, WorkloadFailedError
+from steelyard._base import (
+    ExitCode,
+    RecordError,
+    ResultSaysNoError,
+    UsageError,
+    WorkloadFailedError,
+    command_text,
+)
 from steelyard.bench import declaration, tiers, undo
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
@@ -166,7 +173,8 @@ def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], report: Path | No
     complain(
         failed
         or WorkloadFailedError(
-            f"tuning {made.status_reason}", hint=f"steelyard tune run --resume {folder} goes on"
+            f"tuning {made.status_reason}",
+            hint=f"{command_text(['steelyard', 'tune', 'run', '--resume', folder])} goes on",
         )
     )
     return int(ExitCode.FAILED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from steelyard._base import command_text
 from steelyard.experiment.answers import Answer, GuardOutcome, Outcome, values_by_arm
 from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
@@ -77,7 +78,7 @@ def write_experiment(
         f" intervals of {plan.confidence:.0%} together {kind}",
         eyebrow=experiment.benchmark or "command",
         cautions=notes(experiment, answers),
-        command=" ".join(experiment.command),
+        command=command_text(experiment.command),
         source="experiment.json",
     )
 

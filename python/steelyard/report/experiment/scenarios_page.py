@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from steelyard._base import command_text
 from steelyard.experiment.numa.production import Agreement
 from steelyard.experiment.numa.scenarios import SOLO
 from steelyard.experiment.numa.verdict import Matters, Verdict
@@ -59,7 +60,7 @@ def write_scenarios(
         " all pairs together",
         eyebrow=" ".join(words)[:80],
         cautions=notes(experiment, answers),
-        command=" ".join(experiment.command),
+        command=command_text(experiment.command),
         source="experiment.json",
     )
 

@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from steelyard._base import command_text
 from steelyard.experiment.answers import Answer, GuardAnswer, GuardOutcome, Outcome, values_by_arm
 from steelyard.experiment.beginning import beginning
 from steelyard.experiment.response import Response
@@ -298,6 +299,6 @@ def _guards(experiment: Experiment, rows: Sequence[tuple[str, str, str, str, int
 
 def _label(experiment: Experiment, index: int) -> str:
     arm = experiment.arms[index]
-    told = " ".join(arm.command) or ", ".join(f"{name}={value}" for name, value in arm.settings.items())
+    told = command_text(arm.command) or ", ".join(f"{name}={value}" for name, value in arm.settings.items())
     told = told if len(told) <= 48 else told[:45] + "..."
     return arm.name if told.endswith(f"={arm.name}") or not told else f"{arm.name}  {told}"

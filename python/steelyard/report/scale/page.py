@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from steelyard._base import command_text
 from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENCY_P99, Step
 from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.records.experiment import Experiment
@@ -61,7 +62,7 @@ def write_scaling(path: Path, scaling: Scaling, *, source: str, experiment: Expe
         level="invalid" if limits else None,
         verdict="the workload cannot use the machine" if limits else "",
         cautions=notes(scaling),
-        command=" ".join(experiment.command) if experiment is not None else "",
+        command=command_text(experiment.command) if experiment is not None else "",
         source="experiment.json" if experiment is not None else source,
     )
 

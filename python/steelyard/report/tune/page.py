@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from steelyard._base import command_text
 from steelyard.records.tuning import Tuning, TuningEvidence
 from steelyard.report.fleet.content import Cell, Chart, Column, Mark, Section, Series, Table, table
 from steelyard.report.fleet.page import write_page
@@ -45,7 +46,7 @@ def write_tuning(path: Path, tuning: Tuning) -> Path:
         subline=fine_print(tuning),
         eyebrow=tuning.benchmark or ("command" if tuning.live is None else "service"),
         cautions=notes(tuning),
-        command=" ".join(tuning.command),
+        command=command_text(tuning.command),
         source="tuning.json",
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard._base import RecordError, UsageError
+from steelyard._base import RecordError, UsageError, command_text
 from steelyard._base.toml import read_toml
 from steelyard.machine.features import Feature, Scalar, features
 from steelyard.records import Machine
@@ -53,13 +53,13 @@ def _traits(machine: Machine, levels: Mapping[str, str]) -> list[Feature]:
 def _workload(tuning: Tuning) -> str:
     if tuning.live is not None:
         return f"service: {' '.join(tuning.live.sources)}"
-    return tuning.benchmark or " ".join(tuning.template)
+    return tuning.benchmark or command_text(tuning.template)
 
 
 def softsku_text(tuning: Tuning, machine: Machine) -> str:
     """Return the file of a tuning."""
     lines = [
-        f"# Found by: {' '.join(tuning.command)}".replace("\n", " "),
+        f"# Found by: {command_text(tuning.command)}".replace("\n", " "),
         f"tuning = {_text(tuning.tuning_id)}",
         f"workload = {_text(_workload(tuning))}",
         f"metric = {_text(tuning.metric.name)}",
