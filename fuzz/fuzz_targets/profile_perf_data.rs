@@ -10,5 +10,5 @@ fuzz_target!(|records: &[u8]| {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(16_u64.to_le_bytes());
     bytes.extend(records);
-    let _ = read_stream(bytes.as_slice(), None);
+    let _ = read_stream(bytes.as_slice(), &steelyard_profile::Wanted::default());
 });

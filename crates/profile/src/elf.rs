@@ -1,5 +1,4 @@
-//! What is needed of an ELF file beside its symbols: where its parts lie in memory, its sections, and where its
-//! debug file is.
+//! What is needed of an ELF file beside its symbols: where its parts lie in memory, and its sections.
 //!
 //! Distributions ship programs without their local symbols and keep those in a file of their own, which is
 //! found by the build id. Its segments need not lie where the program's do, so that offsets in the program
@@ -8,7 +7,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::sample::Cursor;
 
@@ -212,14 +211,6 @@ pub fn offset_of(segments: &[Segment], address: u64) -> Option<u64> {
     Some((address - segment.address).wrapping_add(segment.offset))
 }
 
-/// Where the local symbols of a file with this build id are, if they are installed.
-pub fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
-    let (first, rest) = build_id.split_first()?;
-    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let path = PathBuf::from(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug"));
-    path.is_file().then_some(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,7 +242,6 @@ mod tests {
         assert!(segments(&std::env::current_exe().unwrap()).unwrap().len() >= 2);
         assert_eq!(segments(Path::new("/proc/self/status")), None);
         assert_eq!(segments(Path::new("/nowhere")), None);
-        assert_eq!(debug_file(&[]), None);
     }
 
     #[test]

@@ -9,6 +9,15 @@ use std::path::Path;
 use crate::script::{ScriptReader, looks_like_script};
 use crate::{Profile, ProfileError, perf_data, pprof};
 
+/// What is wanted of a profile.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// Samples of this event, or of the first that was recorded.
+    pub event: Option<&'a str>,
+    /// Names from the files below this folder, which stands for the root of the machine that was recorded.
+    pub symfs: Option<&'a Path>,
+}
+
 /// Formats that profiles are read from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
@@ -28,20 +37,24 @@ const PEEKED_BYTES: usize = 1 << 16;
 /// Bytes of text that are read at once: they stay in the second level of the cache while they are parsed.
 const PIECE_BYTES: usize = 1 << 17;
 
-/// Reads `path`, or standard input for `-`. Samples of `event` are taken, or of the first that was recorded; where
-/// that has none, of the first that has.
-pub fn read(path: &Path, format: Format, event: Option<&str>) -> Result<Profile, ProfileError> {
-    let first = read_once(path, format, event)?;
+/// Reads `path`, or standard input for `-`. Samples of the event that is wanted are taken, or of the first that was
+/// recorded; where that has none, of the first that has.
+pub fn read(path: &Path, format: Format, wanted: &Wanted<'_>) -> Result<Profile, ProfileError> {
+    let first = read_once(path, format, wanted)?;
     let Some(next) = first.next_event.as_deref().filter(|_| path.is_file()) else {
         return Ok(first);
     };
-    let mut profile = read_once(path, format, Some(next))?;
+    let next = Wanted {
+        event: Some(next),
+        ..*wanted
+    };
+    let mut profile = read_once(path, format, &next)?;
     let empty = first.head.event.unwrap_or_default();
     profile.reduced(format!("{empty} was recorded first and has no sample"));
     Ok(profile)
 }
 
-fn read_once(path: &Path, format: Format, event: Option<&str>) -> Result<Profile, ProfileError> {
+fn read_once(path: &Path, format: Format, wanted: &Wanted<'_>) -> Result<Profile, ProfileError> {
     let io = |source| ProfileError::Read {
         path: path.to_owned(),
         source,
@@ -74,13 +87,12 @@ fn read_once(path: &Path, format: Format, event: Option<&str>) -> Result<Profile
         }
     };
     match format {
-        Format::Script | Format::Auto => read_script(&start, input, event).map_err(io),
-        Format::Pprof => {
-            pprof::read(start.as_slice().chain(input), event).map_err(malformed("pprof profile"))
-        }
+        Format::Script | Format::Auto => read_script(&start, input, wanted.event).map_err(io),
+        Format::Pprof => pprof::read(start.as_slice().chain(input), wanted.event)
+            .map_err(malformed("pprof profile")),
         Format::PerfData => {
             let whole = start.as_slice().chain(input);
-            read_perf_data(path, standard, &start, whole, event)
+            read_perf_data(path, standard, &start, whole, wanted)
                 .map_err(io)?
                 .map_err(malformed("perf.data"))
         }
@@ -92,7 +104,7 @@ fn read_perf_data(
     standard: bool,
     start: &[u8],
     mut whole: impl Read,
-    event: Option<&str>,
+    wanted: &Wanted<'_>,
 ) -> io::Result<Result<Profile, String>> {
     let is_stream = start
         .get(8..16)
@@ -100,18 +112,18 @@ fn read_perf_data(
     if is_stream {
         return Ok(perf_data::read_stream(
             BufReader::with_capacity(1 << 18, whole),
-            event,
+            wanted,
         ));
     }
     if !standard && path.is_file() {
-        return Ok(perf_data::read_file(File::open(path)?, event));
+        return Ok(perf_data::read_file(File::open(path)?, wanted));
     }
     // A file's sections are sought in, which a pipe cannot do.
     let mut copy = tempfile::tempfile()?;
     io::copy(&mut whole, &mut copy)?;
     copy.flush()?;
     io::Seek::rewind(&mut copy)?;
-    Ok(perf_data::read_file(copy, event))
+    Ok(perf_data::read_file(copy, wanted))
 }
 
 fn read_script(start: &[u8], mut input: impl Read, event: Option<&str>) -> io::Result<Profile> {

@@ -29,6 +29,6 @@ pub mod times;
 pub mod unwind;
 
 pub use error::ProfileError;
-pub use input::Format;
+pub use input::{Format, Wanted};
 pub use profile::{Head, Profile, Weight, WeightUnit};
 pub use symbols::{Function, Listed, list_functions};

@@ -13,9 +13,10 @@ mod inflate;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Profile;
+use crate::input::Wanted;
 use crate::sample::{Assembler, Attribute, Cursor, Place, Rounds, Spaces, Witness};
 use crate::symbols::{Files, name_all};
 use crate::unwind::Processor;
@@ -90,7 +91,7 @@ fn parse_header(bytes: &[u8]) -> Option<Header> {
 ///
 /// # Errors
 /// One sentence that says why the file is no perf.data.
-pub fn read_file(mut file: File, event: Option<&str>) -> Result<Profile, String> {
+pub fn read_file(mut file: File, wanted: &Wanted<'_>) -> Result<Profile, String> {
     let mut start = Vec::new();
     let io = |error: io::Error| error.to_string();
     (&mut file).take(104).read_to_end(&mut start).map_err(io)?;
@@ -98,11 +99,11 @@ pub fn read_file(mut file: File, event: Option<&str>) -> Result<Profile, String>
     if size == STREAM_HEADER_BYTES {
         file.seek(SeekFrom::Start(STREAM_HEADER_BYTES))
             .map_err(io)?;
-        return read_stream_records(BufReader::with_capacity(1 << 18, file), event);
+        return read_stream_records(BufReader::with_capacity(1 << 18, file), wanted);
     }
     let header = parse_header(&start).ok_or("its header is cut off")?;
     let file_bytes = file.metadata().map_err(io)?.len();
-    let mut reading = Reading::new(event);
+    let mut reading = Reading::new(wanted);
     read_attributes(&mut file, &header, &mut reading)?;
     let mut features = Features::default();
     let data_end = header.data.offset.saturating_add(header.data.size);
@@ -135,7 +136,7 @@ pub fn read_file(mut file: File, event: Option<&str>) -> Result<Profile, String>
 ///
 /// # Errors
 /// One sentence that says why it is no such stream.
-pub fn read_stream(mut stream: impl Read, event: Option<&str>) -> Result<Profile, String> {
+pub fn read_stream(mut stream: impl Read, wanted: &Wanted<'_>) -> Result<Profile, String> {
     let mut start = [0; STREAM_HEADER_BYTES as usize];
     stream
         .read_exact(&mut start)
@@ -143,11 +144,11 @@ pub fn read_stream(mut stream: impl Read, event: Option<&str>) -> Result<Profile
     if check_start(&start)? != STREAM_HEADER_BYTES {
         return Err("it is a file, which cannot be read as a stream".to_owned());
     }
-    read_stream_records(stream, event)
+    read_stream_records(stream, wanted)
 }
 
-fn read_stream_records(mut stream: impl Read, event: Option<&str>) -> Result<Profile, String> {
-    let mut reading = Reading::new(event);
+fn read_stream_records(mut stream: impl Read, wanted: &Wanted<'_>) -> Result<Profile, String> {
+    let mut reading = Reading::new(wanted);
     reading.records(&mut stream);
     if reading.assembler.attributes.list().is_empty() {
         return Err("it describes no event".to_owned());
@@ -243,6 +244,8 @@ struct Reading {
     inflater: Option<Inflater>,
     damaged: bool,
     past: Past,
+    /// What stands for the root of the machine that was recorded.
+    root: Option<PathBuf>,
 }
 
 /// What is left of the processes that were recorded: their files.
@@ -262,9 +265,10 @@ impl Witness for Past {
 }
 
 impl Reading {
-    fn new(event: Option<&str>) -> Self {
+    fn new(wanted: &Wanted<'_>) -> Self {
         Self {
-            assembler: Assembler::new(event),
+            assembler: Assembler::new(wanted.event),
+            root: wanted.symfs.map(Path::to_owned),
             rounds: Rounds::default(),
             features: Features::default(),
             notes: Vec::new(),
@@ -368,7 +372,7 @@ impl Reading {
         self.assembler.note_events();
         let attributes = self.assembler.attributes.list();
         if attributes.iter().any(Attribute::has_stacks) {
-            self.past.files = Files::of(self.features.origin());
+            self.past.files = Files::of(self.features.origin(), self.root.as_deref());
             if let Some(name) = self.features.processor() {
                 self.assembler.processor = Processor::named(name);
             }
@@ -440,7 +444,7 @@ impl Reading {
 
     fn finish(mut self) -> Profile {
         self.end_round(true);
-        let files = Files::of(self.features.origin());
+        let files = Files::of(self.features.origin(), self.root.as_deref());
         let mut profile = name_all(self.assembler.finish(), &files);
         for note in self.notes {
             profile.reduced(note);

@@ -152,7 +152,14 @@ fn read(bytes: &[u8], event: Option<&str>) -> Result<Profile, String> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
     file.rewind().unwrap();
-    read_file(file, event)
+    read_file(file, &wanted(event))
+}
+
+fn wanted(event: Option<&str>) -> Wanted<'_> {
+    Wanted {
+        event,
+        ..Wanted::default()
+    }
 }
 
 fn folded(profile: &Profile) -> String {
@@ -219,7 +226,7 @@ fn an_event_without_samples_gives_way_to_the_next() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("perf.data");
     std::fs::write(&path, bytes).unwrap();
-    let profile = crate::input::read(&path, crate::Format::Auto, None).unwrap();
+    let profile = crate::input::read(&path, crate::Format::Auto, &wanted(None)).unwrap();
     assert_eq!(profile.head.event.as_deref(), Some("cpu-clock"));
     let reason = "branches was recorded first and has no sample".to_owned();
     assert!(profile.head.reasons.contains(&reason));
@@ -237,7 +244,7 @@ fn an_event_can_be_chosen() {
 #[test]
 fn a_stream_is_read_as_a_file_is() {
     assert_eq!(
-        folded(&read_stream(stream().as_slice(), None).unwrap()),
+        folded(&read_stream(stream().as_slice(), &wanted(None)).unwrap()),
         EXPECTED
     );
     assert_eq!(folded(&read(&stream(), None).unwrap()), EXPECTED);
@@ -284,7 +291,7 @@ proptest! {
                 bytes[at] = value;
             }
             let _ = read(&bytes, None);
-            let _ = read_stream(bytes.as_slice(), None);
+            let _ = read_stream(bytes.as_slice(), &wanted(None));
         }
     }
 }

@@ -38,7 +38,7 @@ impl Default for Processes {
             recent: HashSet::new(),
             interpreters: None,
             open_files: 0,
-            files: Files::of(origin),
+            files: Files::of(origin, None),
         }
     }
 }

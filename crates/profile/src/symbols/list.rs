@@ -16,6 +16,7 @@ use blazesym::SymType;
 use blazesym::inspect::Inspector;
 use blazesym::inspect::source::{Elf, Source};
 
+use super::stores::Stores;
 use crate::ProfileError;
 use crate::elf::{self, Segment};
 use crate::names::{function_name, module_name};
@@ -64,7 +65,7 @@ pub fn list_functions(path: &Path) -> Result<Listed, ProfileError> {
         .ok_or_else(|| malformed("it has no build id".to_owned()))?;
     let mut found: BTreeMap<u64, Function> = BTreeMap::new();
     collect(path, &segments, &mut found).map_err(malformed)?;
-    if let Some(debug_file) = elf::debug_file(&build_id) {
+    if let Some(debug_file) = Stores::here(None).debug_file(&build_id) {
         // What cannot be read of it is missing, as if it were not installed.
         let _ = collect(&debug_file, &segments, &mut found);
     }

@@ -10,53 +10,32 @@
 
 mod bottom;
 mod builds;
+mod files;
 mod interpreted;
 mod kallsyms;
 mod list;
 mod perf_map;
+mod stores;
 mod vdso;
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
 use bottom::Bottoms;
 use builds::Builds;
+use files::{Absent, same_build_id};
+pub use files::{Files, Origin};
 pub use kallsyms::KernelSymbols;
 pub use list::{Function, Listed, list_functions};
 pub use perf_map::PerfMap;
-use vdso::Vdso;
 
 use crate::elf;
 use crate::names::{KERNEL, UNKNOWN, function_name, module_name};
-use crate::sample::{Assembled, Module, Place};
+use crate::sample::{Assembled, Place};
 use crate::{Profile, WeightUnit};
-
-/// Where samples were taken.
-#[derive(Debug, Default)]
-pub struct Origin {
-    /// On this machine, just now.
-    pub live: bool,
-    /// On a machine of this one's name.
-    pub same_host: bool,
-    /// Build ids of files, as the recording tells them.
-    pub build_ids: HashMap<String, Vec<u8>>,
-}
-
-impl Origin {
-    /// The build id that the recording has for a module.
-    fn build_id<'a>(&'a self, module: &'a Module) -> Option<&'a Vec<u8>> {
-        let own = module.identity.build_id.as_ref();
-        own.or_else(|| self.build_ids.get(&module.path))
-    }
-}
-
-/// The name that `perf` gives the kernel in its files.
-const KERNEL_FILE: &str = "[kernel.kallsyms]";
 
 /// Names what was counted.
 pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
@@ -189,7 +168,7 @@ impl Names {
             }
         }
         if !kernel.is_empty()
-            && let Err(reason) = names.kernel(&kernel, assembled, &files.origin)
+            && let Err(reason) = names.kernel(&kernel, assembled, files)
         {
             profile.reduced(reason);
         }
@@ -204,17 +183,12 @@ impl Names {
         &mut self,
         places: &[(usize, u64)],
         assembled: &Assembled,
-        origin: &Origin,
+        files: &Files,
     ) -> Result<(), String> {
-        if !origin.live && !is_this_kernel(origin) {
-            return Err(
-                "kernel functions have no names, because another kernel was recorded".to_owned(),
-            );
-        }
-        let symbols = KernelSymbols::load(Path::new("/"))?;
+        let symbols = files.kernel_symbols()?;
         // The kernel's place differs from boot to boot.
         let moved = match &assembled.kernel_anchor {
-            Some((name, then)) if !origin.live => {
+            Some((name, then)) if !files.origin.live => {
                 let now = symbols.address_of(name).ok_or_else(|| {
                     format!(
                         "kernel functions have no names, because this kernel has no symbol {name}"
@@ -271,7 +245,11 @@ impl Names {
                 }
             };
             let offsets: Vec<u64> = places.iter().map(|&(_, offset)| offset).collect();
-            for (&(at, _), name) in places.iter().zip(functions(&symbolizer, &path, &offsets)) {
+            for (&(at, _), name) in
+                places
+                    .iter()
+                    .zip(functions(&symbolizer, files, &path, &offsets))
+            {
                 if let Some(name) = name {
                     self.by_place.insert(at, name);
                 }
@@ -304,7 +282,12 @@ fn listed(names: &[String]) -> Option<String> {
 
 /// Names of the functions at file offsets: from the file's own symbols, and from its debug file where those do
 /// not tell.
-fn functions(symbolizer: &Symbolizer, path: &Path, offsets: &[u64]) -> Vec<Option<String>> {
+fn functions(
+    symbolizer: &Symbolizer,
+    files: &Files,
+    path: &Path,
+    offsets: &[u64],
+) -> Vec<Option<String>> {
     let mut names = symbols(symbolizer, path, Input::FileOffset(offsets));
     names.resize(offsets.len(), None);
     let missing: Vec<usize> = (0..offsets.len())
@@ -314,7 +297,7 @@ fn functions(symbolizer: &Symbolizer, path: &Path, offsets: &[u64]) -> Vec<Optio
         return names;
     }
     let build_id = blazesym::helper::read_elf_build_id(path).ok().flatten();
-    let debug_file = build_id.as_deref().and_then(elf::debug_file);
+    let debug_file = build_id.as_deref().and_then(|id| files.debug_file(id));
     if let (Some(debug_file), Some(segments)) = (debug_file, elf::segments(path)) {
         let address = |at: &usize| elf::address_of(&segments, offsets[*at]);
         let (missing, addresses): (Vec<usize>, Vec<u64>) = missing
@@ -341,146 +324,4 @@ fn symbols(symbolizer: &Symbolizer, path: &Path, input: Input<&[u64]>) -> Vec<Op
         Symbolized::Unknown(_) => None,
     };
     found.into_iter().map(name).collect()
-}
-
-/// Why a module's file cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Absent {
-    /// The file here is another than the one that ran.
-    Another,
-    /// There is no file here.
-    Unreadable,
-}
-
-/// The files that modules name, as far as they can be read here.
-#[derive(Debug, Default)]
-pub struct Files {
-    /// Where they were mapped.
-    pub origin: Origin,
-    vdso: Option<Vdso>,
-}
-
-impl Files {
-    /// Files of a recording from there.
-    pub fn of(origin: Origin) -> Self {
-        // The kernel's shared object is the same in all processes of the same kernel.
-        let vdso = (origin.live || origin.same_host).then(Vdso::of_this_process);
-        Self {
-            origin,
-            vdso: vdso.flatten(),
-        }
-    }
-
-    /// Where the file that a module names can be read, when it is that file.
-    pub fn path_of(&self, module: &Module) -> Result<PathBuf, Absent> {
-        if module.path == "[vdso]" {
-            return self.vdso_path(module).ok_or(Absent::Unreadable);
-        }
-        path_of(module, &self.origin)
-    }
-
-    fn vdso_path(&self, module: &Module) -> Option<PathBuf> {
-        let path = self.vdso.as_ref()?.path();
-        let same = match self.origin.build_id(module) {
-            Some(recorded) if !self.origin.live => blazesym::helper::read_elf_build_id(&path)
-                .is_ok_and(|here| here.is_some_and(|here| same_build_id(recorded, &here))),
-            _ => true,
-        };
-        same.then_some(path)
-    }
-}
-
-fn path_of(module: &Module, origin: &Origin) -> Result<PathBuf, Absent> {
-    let path = PathBuf::from(&module.path);
-    if let Some(file) = &module.file {
-        // The path as such serves best, since debug links are relative to it.
-        let same =
-            |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-        return match (std::fs::metadata(&path), file.metadata()) {
-            (Ok(here), Ok(there)) if same(&here, &there) => Ok(path),
-            _ => Ok(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))),
-        };
-    }
-    let Ok(metadata) = std::fs::metadata(&path) else {
-        return Err(Absent::Unreadable);
-    };
-    if !metadata.is_file() || std::fs::File::open(&path).is_err() {
-        return Err(Absent::Unreadable);
-    }
-    let recorded = origin.build_id(module);
-    let same = match recorded {
-        Some(recorded) => match blazesym::helper::read_elf_build_id(&path) {
-            Ok(Some(here)) => same_build_id(recorded, &here),
-            _ => false,
-        },
-        None => match module.identity.inode {
-            Some(inode) if inode != 0 => inode == metadata.ino(),
-            _ => origin.same_host || origin.live,
-        },
-    };
-    if same { Ok(path) } else { Err(Absent::Another) }
-}
-
-/// Recorded build ids are filled up with zeros to 20 bytes.
-fn same_build_id(recorded: &[u8], here: &[u8]) -> bool {
-    let (same, rest) = recorded.split_at(recorded.len().min(here.len()));
-    !same.is_empty() && here.starts_with(same) && rest.iter().all(|&byte| byte == 0)
-}
-
-fn is_this_kernel(origin: &Origin) -> bool {
-    match origin.build_ids.get(KERNEL_FILE) {
-        Some(recorded) => std::fs::read("/sys/kernel/notes")
-            .ok()
-            .and_then(|notes| build_id_of_notes(&notes))
-            .is_some_and(|here| same_build_id(recorded, &here)),
-        None => origin.same_host,
-    }
-}
-
-/// The build id in ELF notes: type 3 of the owner `GNU`.
-fn build_id_of_notes(notes: &[u8]) -> Option<Vec<u8>> {
-    let mut cursor = crate::sample::Cursor::new(notes);
-    loop {
-        let name_bytes = cursor.u32()? as usize;
-        let value_bytes = cursor.u32()? as usize;
-        let type_ = cursor.u32()?;
-        let name = cursor.take(name_bytes.checked_next_multiple_of(4)?)?;
-        let value = cursor.take(value_bytes)?;
-        if type_ == 3 && name.starts_with(b"GNU") {
-            return Some(value.to_vec());
-        }
-        cursor.skip(value_bytes.checked_next_multiple_of(4)? - value_bytes)?;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn build_ids_are_compared_without_their_filling() {
-        assert!(same_build_id(&[1, 2, 0, 0], &[1, 2]));
-        assert!(!same_build_id(&[1, 2, 3, 0], &[1, 2]));
-        assert!(!same_build_id(&[], &[1, 2]));
-        assert!(!same_build_id(&[1, 3], &[1, 2]));
-    }
-
-    #[test]
-    fn the_build_id_is_found_among_notes() {
-        let mut notes = Vec::new();
-        for (name, type_, value) in [
-            (&b"Linux\0"[..], 1_u32, &b"abc"[..]),
-            (b"GNU\0", 3, b"\x01\x02"),
-        ] {
-            notes.extend((name.len() as u32).to_le_bytes());
-            notes.extend((value.len() as u32).to_le_bytes());
-            notes.extend(type_.to_le_bytes());
-            notes.extend(name);
-            notes.resize(notes.len().next_multiple_of(4), 0);
-            notes.extend(value);
-            notes.resize(notes.len().next_multiple_of(4), 0);
-        }
-        assert_eq!(build_id_of_notes(&notes), Some(vec![1, 2]));
-        assert_eq!(build_id_of_notes(&notes[..20]), None);
-    }
 }

@@ -13,7 +13,7 @@ use steelyard_profile::names::printable;
 use steelyard_profile::record::{CallGraph, Recorded, Scope, Settings, record};
 use steelyard_profile::unwind::Processor;
 use steelyard_profile::{
-    Format, Profile, ProfileError, Weight, folded, input, list_functions, pprof,
+    Format, Profile, ProfileError, Wanted, Weight, folded, input, list_functions, pprof,
 };
 
 /// Record profiles, and convert perf.data, perf script text and pprof to folded stacks or pprof.
@@ -126,6 +126,9 @@ struct Convert {
     /// one that pprof shows].
     #[arg(long)]
     event: Option<String>,
+    /// Folder that stands for the root of the machine that was recorded: names come from the files below it.
+    #[arg(long, value_name = "DIR")]
+    symfs: Option<PathBuf>,
     /// File to write [default: standard output].
     #[arg(long, short)]
     output: Option<PathBuf>,
@@ -259,12 +262,11 @@ fn fold(arguments: &Fold) -> Result<Exit, Failure> {
 }
 
 fn read(arguments: &Convert) -> Result<Profile, Failure> {
-    input::read(
-        &arguments.input,
-        arguments.from.into(),
-        arguments.event.as_deref(),
-    )
-    .map_err(failure)
+    let wanted = Wanted {
+        event: arguments.event.as_deref(),
+        symfs: arguments.symfs.as_deref(),
+    };
+    input::read(&arguments.input, arguments.from.into(), &wanted).map_err(failure)
 }
 
 /// An input without samples is an answer, and not the one that was hoped for.
