@@ -41,7 +41,11 @@ const PIECE_BYTES: usize = 1 << 17;
 /// recorded; where that has none, of the first that has.
 pub fn read(path: &Path, format: Format, wanted: &Wanted<'_>) -> Result<Profile, ProfileError> {
     let first = read_once(path, format, wanted)?;
-    let Some(next) = first.next_event.as_deref().filter(|_| path.is_file()) else {
+    let Some(next) = first
+        .next_event
+        .as_deref()
+        .filter(|_| path.is_file() || path.is_dir())
+    else {
         return Ok(first);
     };
     let next = Wanted {
@@ -59,6 +63,13 @@ fn read_once(path: &Path, format: Format, wanted: &Wanted<'_>) -> Result<Profile
         path: path.to_owned(),
         source,
     };
+    if perf_data::is_folder(path) {
+        return perf_data::read_folder(path, wanted).map_err(|reason| ProfileError::Malformed {
+            path: path.to_owned(),
+            expected: "perf.data folder",
+            reason,
+        });
+    }
     let standard = path.as_os_str() == "-";
     let mut input: Box<dyn Read> = if standard {
         Box::new(io::stdin().lock())

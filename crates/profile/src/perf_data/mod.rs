@@ -9,6 +9,8 @@
 //! Not here: files of big-endian machines and hardware traces (AUX), which are told.
 
 mod features;
+mod folder;
+mod header;
 mod inflate;
 
 use std::fs::File;
@@ -21,15 +23,10 @@ use crate::sample::{Assembler, Attribute, Cursor, Place, Rounds, Spaces, Witness
 use crate::symbols::{Files, name_all};
 use crate::unwind::Processor;
 use features::Features;
+pub use folder::{is_folder, read_folder};
+use header::{Header, STREAM_HEADER_BYTES, Section, check_start, parse_header, section};
+pub use header::{MAGIC, MAGIC_SWAPPED};
 use inflate::Inflater;
-
-/// What every file begins with.
-pub const MAGIC: &[u8; 8] = b"PERFILE2";
-/// The same, written by a machine of the other byte order.
-pub const MAGIC_SWAPPED: &[u8; 8] = b"2ELIFREP";
-
-/// Size of the header of a stream; a file's is longer.
-const STREAM_HEADER_BYTES: u64 = 16;
 
 /// Attributes that are read at most.
 const MOST_ATTRIBUTES: u64 = 4096;
@@ -48,50 +45,20 @@ mod user_kind {
     pub const COMPRESSED2: u32 = 83;
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Section {
-    offset: u64,
-    size: u64,
-}
-
-fn section(cursor: &mut Cursor<'_>) -> Option<Section> {
-    Some(Section {
-        offset: cursor.u64()?,
-        size: cursor.u64()?,
-    })
-}
-
-struct Header {
-    attribute_bytes: u64,
-    attributes: Section,
-    data: Section,
-    features: [u64; 4],
-}
-
-fn parse_header(bytes: &[u8]) -> Option<Header> {
-    let mut cursor = Cursor::new(bytes);
-    cursor.skip(16)?;
-    let attribute_bytes = cursor.u64()?;
-    let attributes = section(&mut cursor)?;
-    let data = section(&mut cursor)?;
-    let _event_types = section(&mut cursor)?;
-    let mut features = [0; 4];
-    for word in &mut features {
-        *word = cursor.u64()?;
-    }
-    Some(Header {
-        attribute_bytes,
-        attributes,
-        data,
-        features,
-    })
-}
-
 /// Reads a file that can be sought in.
 ///
 /// # Errors
 /// One sentence that says why the file is no perf.data.
-pub fn read_file(mut file: File, wanted: &Wanted<'_>) -> Result<Profile, String> {
+pub fn read_file(file: File, wanted: &Wanted<'_>) -> Result<Profile, String> {
+    read_with(file, wanted, |_| {})
+}
+
+/// The same, with what `more` adds.
+fn read_with(
+    mut file: File,
+    wanted: &Wanted<'_>,
+    more: impl FnOnce(&mut Reading),
+) -> Result<Profile, String> {
     let mut start = Vec::new();
     let io = |error: io::Error| error.to_string();
     (&mut file).take(104).read_to_end(&mut start).map_err(io)?;
@@ -112,15 +79,7 @@ pub fn read_file(mut file: File, wanted: &Wanted<'_>) -> Result<Profile, String>
     } else {
         read_features(&mut file, &header, data_end, &mut features);
     }
-    for (id, name) in &features.event_names {
-        if let Some(at) = reading.assembler.attributes.by_id(*id) {
-            reading.assembler.attributes.name(at, name);
-        }
-    }
-    for (at, name) in features.ordered_names.iter().enumerate() {
-        reading.assembler.attributes.name(at, name);
-    }
-    reading.features = features;
+    reading.take_features(features);
     let data_bytes = if header.data.size == 0 {
         u64::MAX
     } else {
@@ -129,6 +88,7 @@ pub fn read_file(mut file: File, wanted: &Wanted<'_>) -> Result<Profile, String>
     file.seek(SeekFrom::Start(header.data.offset)).map_err(io)?;
     let mut data = BufReader::with_capacity(1 << 18, file).take(data_bytes);
     reading.records(&mut data);
+    more(&mut reading);
     Ok(reading.finish())
 }
 
@@ -154,20 +114,6 @@ fn read_stream_records(mut stream: impl Read, wanted: &Wanted<'_>) -> Result<Pro
         return Err("it describes no event".to_owned());
     }
     Ok(reading.finish())
-}
-
-/// The size of the header that follows the magic number.
-fn check_start(start: &[u8]) -> Result<u64, String> {
-    if start.starts_with(MAGIC_SWAPPED) {
-        return Err("it was recorded on a machine of the other byte order".to_owned());
-    }
-    if !start.starts_with(MAGIC) {
-        return Err("it does not begin with PERFILE2".to_owned());
-    }
-    let mut cursor = Cursor::new(&start[8..]);
-    cursor
-        .u64()
-        .ok_or_else(|| "its header is cut off".to_owned())
 }
 
 fn read_section(file: &mut File, section: Section) -> Option<Vec<u8>> {
@@ -243,6 +189,8 @@ struct Reading {
     named: bool,
     inflater: Option<Inflater>,
     damaged: bool,
+    /// Files of several threads are read, one after another.
+    in_parts: bool,
     past: Past,
     /// What stands for the root of the machine that was recorded.
     root: Option<PathBuf>,
@@ -277,12 +225,33 @@ impl Reading {
             named: false,
             inflater: None,
             damaged: false,
+            in_parts: false,
             past: Past::default(),
         }
     }
 
     fn note(&mut self, note: &str) {
         self.notes.push(note.to_owned());
+    }
+
+    fn take_features(&mut self, features: Features) {
+        let attributes = &mut self.assembler.attributes;
+        for (id, name) in &features.event_names {
+            if let Some(at) = attributes.by_id(*id) {
+                attributes.name(at, name);
+            }
+        }
+        for (at, name) in features.ordered_names.iter().enumerate() {
+            attributes.name(at, name);
+        }
+        self.features = features;
+    }
+
+    /// Takes the records of another file of the same recording, which take effect in the end.
+    fn part(&mut self, input: &mut impl Read) {
+        self.in_parts = true;
+        self.inflater = None;
+        self.records(input);
     }
 
     /// Takes records until the input ends or is not understood.
@@ -314,6 +283,7 @@ impl Reading {
 
     fn record(&mut self, kind: u32, misc: u16, body: &[u8], input: &mut impl Read) -> Option<()> {
         match kind {
+            user_kind::FINISHED_ROUND if self.in_parts => {}
             user_kind::FINISHED_ROUND => self.end_round(false),
             user_kind::HEADER_ATTR => self.attribute(body),
             user_kind::EVENT_UPDATE => self.event_update(body),

@@ -115,12 +115,15 @@ fn records() -> Vec<u8> {
 }
 
 fn file() -> Vec<u8> {
+    file_of(&records())
+}
+
+fn file_of(records: &[u8]) -> Vec<u8> {
     let attributes = [attribute(1, 0), attribute(0, 1)];
     let entries = 104_u64;
     let each = ATTRIBUTE_BYTES as u64 + 16;
     let ids = entries + 2 * each;
     let data = ids + 16;
-    let records = records();
     let mut bytes = MAGIC.to_vec();
     let size = records.len() as u64;
     for word in [104, each, entries, 2 * each, data, size, 0, 0, 0, 0, 0, 0] {
@@ -230,6 +233,34 @@ fn an_event_without_samples_gives_way_to_the_next() {
     assert_eq!(profile.head.event.as_deref(), Some("cpu-clock"));
     let reason = "branches was recorded first and has no sample".to_owned();
     assert!(profile.head.reasons.contains(&reason));
+}
+
+#[test]
+fn a_folder_of_several_threads_is_one_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let main = file_of(&record(68, 0, &[]));
+    let user = [CONTEXT_USER, 0x1010, 0x1020];
+    // What a thread mapped is in another file than its samples, which end before it begins.
+    let samples = [
+        sample(1, 50, &user),
+        record(68, 0, &[]),
+        sample(1, 60, &user),
+        record(68, 0, &[]),
+    ];
+    let maps = [
+        command("prog", 10, 1 << 13),
+        map("/none/prog", 0x1000, 0x1000, 20),
+        record(68, 0, &[]),
+    ];
+    assert!(!is_folder(folder.path()));
+    std::fs::write(folder.path().join("data"), main).unwrap();
+    std::fs::write(folder.path().join("data.0"), samples.concat()).unwrap();
+    std::fs::write(folder.path().join("data.10"), maps.concat()).unwrap();
+    let profile = crate::input::read(folder.path(), crate::Format::Auto, &wanted(None)).unwrap();
+    assert_eq!(
+        folded(&profile),
+        "prog;[unknown] [prog];[unknown] [prog] 2\n"
+    );
 }
 
 #[test]
