@@ -184,12 +184,11 @@ def _no_interval(interval: RatioInterval) -> str | None:
     if interval.low is not None:
         return None
     runs, reference = interval.counts
-    count = f"{runs} run{'' if runs == 1 else 's'}: no interval"
-    needs = [f"{RATIO_COUNT}"] if runs < RATIO_COUNT else []
+    count = f"{'one run' if runs == 1 else f'{runs} runs'}, no error bars"
+    needs = [f"add --repeat {RATIO_COUNT}"] if runs < RATIO_COUNT else []
     if reference < RATIO_COUNT:
-        needs = [f"{RATIO_COUNT} here"] if needs else []
-        needs.append(f"{RATIO_COUNT} of the baseline, which has {reference}")
-    return f"{count} ({interval.reason or 'needs ' + ' and '.join(needs)})"
+        needs.append(f"the baseline has {reference} of {RATIO_COUNT} runs")
+    return f"{count}: {interval.reason or '; '.join(needs)}"
 
 
 def ends_of(ratios: Mapping[str, float]) -> tuple[ScorePart | None, ScorePart | None]:

@@ -77,7 +77,7 @@ def short_interval(member: SuiteMember) -> str:
     """Return the interval of a member's score for a narrow column; a dash where there is no score."""
     if member.score_low is not None and member.score_high is not None:
         return _ends(member.score_low, member.score_high)
-    return f"none from {member.no_interval.partition(':')[0]}" if member.no_interval else fmt.MISSING
+    return f"none from {member.no_interval.partition(',')[0]}" if member.no_interval else fmt.MISSING
 
 
 def _ends(low: float, high: float) -> str:

@@ -97,10 +97,10 @@ def test_repeats_give_an_interval_with_the_noise_of_both_sides() -> None:
 @pytest.mark.parametrize(
     ("runs", "references", "why"),
     [
-        (1, 7, "1 run: no interval (needs 3)"),
-        (2, 3, "2 runs: no interval (needs 3)"),
-        (9, 2, "9 runs: no interval (needs 3 of the baseline, which has 2)"),
-        (1, 1, "1 run: no interval (needs 3 here and 3 of the baseline, which has 1)"),
+        (1, 7, "one run, no error bars: add --repeat 3"),
+        (2, 3, "2 runs, no error bars: add --repeat 3"),
+        (9, 2, "9 runs, no error bars: the baseline has 2 of 3 runs"),
+        (1, 1, "one run, no error bars: add --repeat 3; the baseline has 1 of 3 runs"),
     ],
 )
 def test_too_few_runs_on_either_side_give_no_interval_and_say_how_many_do(
@@ -256,7 +256,7 @@ def test_the_mean_is_withheld_when_a_member_is_missing() -> None:
     found = overall({"a": two, "b": eight})
     assert (found.value, found.reason, found.low, found.high) == (pytest.approx(4.0), None, None, None)
     assert (found.worst, found.best) == (ScorePart("a", 2.0), ScorePart("b", 8.0))
-    assert found.no_interval == "1 run: no interval (needs 3 here and 3 of the baseline, which has 1)"
+    assert found.no_interval == "one run, no error bars: add --repeat 3; the baseline has 1 of 3 runs"
     withheld = overall({"a": two, "b": Refusal("the result is invalid"), "c": Refusal("not run")})
     assert withheld.value is None
     assert withheld.reason == "withheld: no score for b (the result is invalid); c (not run)"

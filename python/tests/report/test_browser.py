@@ -83,7 +83,7 @@ def test_the_page_says_the_result(browser: Browser, series: Path) -> None:
         assert "sibling threads" in page.inner_text(".reasons")
         score = page.inner_text(".score").replace("\u202f", " ")
         assert "1.28× the requests of Desk machine" in score
-        assert "1 run: no interval (needs 7)" in score
+        assert "one run, no error bars: add --repeat 7" in score
         assert "worst part fast requests 0.742×, best slow requests 2.08×" in score
         assert "3 runs of 2026-11-21, 2 suspect, from 0.953× to 1.08× (spread 12.3 %)" in score
         assert page.inner_text("#command") == "steelyard run tao --tier quick --set depth=1 --out runs"

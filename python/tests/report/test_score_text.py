@@ -16,7 +16,7 @@ from steelyard.report.suite.table import suite_summary
 from tests.report.conftest import SCORE
 
 NOTES = [
-    "1 run: no interval (needs 3)",
+    "one run, no error bars: add --repeat 3",
     "worst part memory 0.742×, best rpc 2.08×",
     "baseline: 6 runs of 2026-11-21, 2 suspect, from 0.953× to 1.08× (spread 12.3 %)",
 ]
@@ -30,7 +30,7 @@ def member(**changes: Any) -> SuiteMember:
         "value": 2.77e6,
         "unit": "1/s",
         "score": 0.994,
-        "no_interval": "1 run: no interval (needs 3)",
+        "no_interval": "one run, no error bars: add --repeat 3",
         "worst_part": SuitePart(name="memory_per_s", score=0.742),
         "best_part": SuitePart(name="rpc_per_s", score=2.08),
         "baseline": SuiteBaseline(date="2026-11-21", runs=6, suspect_runs=2, lowest=0.953, highest=1.076),
@@ -44,7 +44,7 @@ def suite() -> Suite:
         score=1.01,
         suspect=[],
         baseline_title="a small guest",
-        no_interval="1 run: no interval (needs 3)",
+        no_interval="one run, no error bars: add --repeat 3",
         worst=SuitePart(name="tax", score=0.994),
         best=SuitePart(name="tao", score=1.03),
     )
@@ -56,7 +56,7 @@ def test_the_words_of_a_member() -> None:
     words = member_text(member())
     assert words is not None
     assert (words.ratio, [plain(note) for note in words.notes]) == ("0.994×", NOTES)
-    assert short_interval(member()) == "none from 1 run"
+    assert short_interval(member()) == "none from one run"
     several = member(no_interval=None, score_low=0.95, score_high=1.04, spread_ratio=0.042)
     words = member_text(several)
     assert words is not None
@@ -89,8 +89,8 @@ def test_a_suite_shows_them_in_the_terminal_and_on_its_page() -> None:
     console.print(suite_summary(suite(), {}), markup=False)
     terminal = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
     page = plain(render(suite(), {}, {}, None))
-    overall = ["1 run: no interval (needs 3)", "from tax 0.994× to tao 1.03×"]
-    for said in (*NOTES, *overall, "none from 1 run", "0.950× to 1.10×"):
+    overall = ["one run, no error bars: add --repeat 3", "from tax 0.994× to tao 1.03×"]
+    for said in (*NOTES, *overall, "none from one run", "0.950× to 1.10×"):
         assert said in terminal, said
         assert said in page, said
     assert all(len(line) <= 80 for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]

@@ -110,7 +110,7 @@ def _one_thread(conditions: Conditions) -> Finding | None:
     if busiest is None or busiest < ONE_THREAD_RATIO:
         return None
     return Finding(
-        f"One thread runs or waits for a CPU {percent(busiest)} of the time, and the program demands"
+        f"One thread runs or waits for a CPU {percent(busiest)} of the time, and the program could use"
         f" {demand:.1f} of {count} CPUs: the speed of one CPU limits it.",
         (
             Evidence("busiest thread", busiest, "ratio", ONE_THREAD_RATIO),

@@ -100,7 +100,7 @@ def _fewer(conditions: Conditions) -> Finding | None:
     if usable >= whole or demand < 0.9 * usable:
         return None
     return Finding(
-        f"The program demands {demand:.1f} CPUs and may use {usable} of the machine's {whole}.",
+        f"The program could use {demand:.1f} CPUs; it may use {usable} of the machine's {whole}.",
         (Evidence("CPU demand", demand, "1", 0.9 * usable),),
         "Check its cpuset and affinity (`taskset -p`).",
         0.6,

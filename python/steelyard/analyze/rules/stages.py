@@ -66,7 +66,7 @@ def _step(stage: str) -> str:
 
 def _gain(stage: str, share: float) -> str:
     if stage == "backend":
-        return f"latency at most {without(share)}; no capacity, since the wait occupies no thread"
+        return f"latency could fall {without(share)}; capacity would not change"
     return f"latency at most {without(share)}, without this stage (Amdahl)"
 
 

@@ -132,7 +132,7 @@ def _percentiles(loads: list[tuple[str, LoadResult]]) -> Chart:
         unit="ns",
         traces=tuple(traces),
         log=True,
-        note="Each step to the right leaves a tenth of the requests.",
+        note="The axis shows percentiles: 90 %, 99 %, 99.9 %.",
     )
 
 

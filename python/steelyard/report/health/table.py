@@ -109,4 +109,7 @@ def verdict(comparison: Comparison) -> str:
         return f"{count} alert{'s' if count > 1 else ''}, against {comparison.against}"
     if any(row.earlier for row in comparison.rows):
         return f"healthy, against {comparison.against}"
-    return f"measured, compared with {comparison.against}"
+    what, _, reason = comparison.against.partition(": ")
+    if what == "nothing":
+        return f"first check here, nothing to compare with: {reason}"
+    return f"measured, with nothing in {comparison.against} to compare with"

@@ -225,10 +225,15 @@ def _subline(tax: TaxMap) -> str:
         return "All samples are from idle processors."
     return (
         f"{tax.tax_ratio:.1%} datacenter tax, kernel and runtimes, {tax.unclassified_ratio or 0:.1%}"
-        f" unclassified;"
-        f" {tax.application_by_default_ratio or 0:.1%} is application logic only because no rule says"
-        f" otherwise."
+        f" unclassified. {_by_default(tax.application_by_default_ratio or 0.0)}"
     )
+
+
+def _by_default(ratio: float) -> str:
+    """Say how much of the application's share no rule names."""
+    if ratio < 0.0005:
+        return "Every sample of application code is named by a rule."
+    return f"{ratio:.1%} match no rule and count as application logic."
 
 
 def _categories(tax: TaxMap, profile: Profile) -> list[dict[str, Any]]:

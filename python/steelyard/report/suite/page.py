@@ -224,13 +224,31 @@ def _at_limit(metrics: Mapping[str, Metric]) -> float | None:
     return reached_ratio(metrics) if scaled is None else scaled[0]
 
 
+def beside_baseline(score: float) -> str:
+    """Return a score as how much faster or slower than the baseline the machine is.
+
+    >>> beside_baseline(0.95), beside_baseline(1.253)
+    ('5 % slower than the baseline', '25 % faster than the baseline')
+    >>> beside_baseline(2.5), beside_baseline(1.001)
+    ('2.50 x the baseline', 'as fast as the baseline')
+    """
+    if score >= 2 or score < 0.5:
+        return f"{fmt.significant(score)} x the baseline"
+    percent = round(100 * abs(score - 1))
+    if percent == 0:
+        return "as fast as the baseline"
+    return f"{percent} % {'faster' if score > 1 else 'slower'} than the baseline"
+
+
 def says(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> str:
     """Return in one sentence what a suite says: how much of it is a result, and how far to believe it."""
     levels = {member.benchmark: level_of(member) for member in suite.members}
     usable = [name for name, level in levels.items() if level not in (None, Level.INVALID)]
-    parts = [f"{len(usable)} of {fmt.several(len(suite.members), 'member')} with a result that counts"]
+    parts = []
+    if len(usable) < len(suite.members):
+        parts.append(f"{len(usable)} of {fmt.several(len(suite.members), 'member')} have a result")
     if suite.overall is not None and suite.overall.score is not None:
-        parts.append(f"{fmt.significant(suite.overall.score)} x the baseline overall")
+        parts.append(beside_baseline(suite.overall.score))
         beside = [m.benchmark for m in suite.members if m.benchmark in BESIDE.get(suite.suite, ())]
         if beside:
             parts.append(f"without {', '.join(beside)}, which explains the score")
@@ -245,7 +263,7 @@ def says(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> str:
     for level in (Level.SUSPECT, Level.INVALID):
         named = [name for name, other in levels.items() if other is level]
         if named:
-            parts.append(f"{level.value}: {', '.join(named)}")
+            parts.append(f"{' and '.join(named)} {'is' if len(named) == 1 else 'are'} {level.value}")
     lacking = [name for name, level in levels.items() if level is None]
     if lacking:
         parts.append(f"without a result: {', '.join(lacking)}")

@@ -49,11 +49,20 @@ def heading(tuning: Tuning) -> str:
         if confirmed is not None:
             return f"Not decided: what won alone was not confirmed ({gain_text(confirmed)})"
         count, tried = len(open_knobs(tuning)), sum(one.reason is None for one in tuning.knobs)
-        return (
-            "Not decided: no level is shown to be better than what was found, and of"
-            f" {count} of {tried} knobs it is not known"
-        )
+        return f"Undecided: no level is shown to be better than what was found; {_undecided(count, tried)}"
     return f"Not known: {tuning.status_reason or tuning.status}"
+
+
+def _undecided(count: int, tried: int) -> str:
+    """Return for how many knobs more trials are needed.
+
+    >>> _undecided(2, 2), _undecided(1, 3)
+    ('more trials are needed for both knobs', 'more trials are needed for 1 of 3 knobs')
+    """
+    if tried == 1:
+        return "more trials are needed"
+    which = "both" if count == tried == 2 else f"all {count}" if count == tried else f"{count} of {tried}"
+    return f"more trials are needed for {which} knobs"
 
 
 def summary(tuning: Tuning) -> RenderableType:
