@@ -214,7 +214,7 @@ def measured(workload: ColocationWorkload) -> ColocationWorkload:
                 "slowdown": None,
                 "slowdown_low": None,
                 "slowdown_high": None,
-                "missing": f"no run {'alone' if not alone else 'beside the other'} counts",
+                "missing": f"no valid run {'alone' if not alone else 'beside the other'}",
             }
         )
     above, below = (beside, alone) if workload.better == "lower" else (alone, beside)

@@ -201,7 +201,7 @@ def test_without_a_run_that_counts_there_is_no_slowdown() -> None:
     less = concluded(record.model_copy(update={"blocks": blocks}), SEEN)
     assert less.level is Level.INVALID
     assert {each.slowdown for each in less.workloads} == {None}
-    assert {each.missing for each in less.workloads} == {"no run beside the other counts"}
+    assert {each.missing for each in less.workloads} == {"no valid run beside the other"}
     assert all(each.prediction is not None and each.prediction.error_ratio is None for each in less.workloads)
 
 

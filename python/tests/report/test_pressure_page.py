@@ -109,7 +109,7 @@ def test_a_colocation_without_a_result_is_drawn_without_figures(tmp_path: Path, 
                 "slowdown": None,
                 "slowdown_low": None,
                 "slowdown_high": None,
-                "missing": "no run beside the other counts",
+                "missing": "no valid run beside the other",
                 "prediction": None,
             }
         )
@@ -122,4 +122,4 @@ def test_a_colocation_without_a_result_is_drawn_without_figures(tmp_path: Path, 
         assert said == []
         words = page.inner_text("main")
     assert "No slowdown was measured" in words
-    assert "no run beside the other counts" in words
+    assert "no valid run beside the other" in words

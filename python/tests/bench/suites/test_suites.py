@@ -340,8 +340,8 @@ def test_the_terminal_shows_every_member_and_why(tmp_path, capsys):
     for word in (
         "suite sample",
         "no overall score",
-        "2 of 3 members with a result that counts; ",
-        "invalid: scripted",
+        "2 of 3 members have a result; ",
+        "scripted is invalid",
         "expected",
         "spin",
         "nap",
