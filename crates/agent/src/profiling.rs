@@ -115,6 +115,7 @@ pub fn profile(
     let settings = Settings {
         scope: Scope::All,
         descendants_of: None,
+        event: None,
         hz: wanted.hz,
         duration: Some(wanted.duration),
         call_graph: CallGraph::FramePointers,

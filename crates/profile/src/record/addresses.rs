@@ -35,6 +35,7 @@ impl Addresses {
     pub fn open(scope: Scope, hz: u32) -> Result<Self, ProfileError> {
         let settings = Settings {
             scope,
+            event: None,
             hz,
             duration: None::<Duration>,
             descendants_of: None,

@@ -14,8 +14,9 @@ use steelyard_kernel::Tree;
 use steelyard_kernel::topology::online_cpus_or_first;
 
 use super::processes;
-use super::refusals::{paranoid, refused, ring_error, target, too_many_files};
+use super::refusals::{no_such_event, paranoid, refused, ring_error, target, too_many_files};
 use super::ring::Ring;
+use super::sampled::SampledEvent;
 use super::{CallGraph, Scope, Settings};
 use crate::ProfileError;
 use crate::sample::Attribute;
@@ -50,30 +51,26 @@ pub struct CpuRing {
 }
 
 /// A combination of event and rights that is tried.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Attempt {
-    cycles: bool,
+    event: SampledEvent,
     kernel: bool,
 }
 
-const ATTEMPTS: [Attempt; 4] = [
-    Attempt {
-        cycles: true,
-        kernel: true,
-    },
-    Attempt {
-        cycles: true,
-        kernel: false,
-    },
-    Attempt {
-        cycles: false,
-        kernel: true,
-    },
-    Attempt {
-        cycles: false,
-        kernel: false,
-    },
-];
+/// What is tried, the best first: the event that is asked for, else cycles and then the clock.
+fn attempts(settings: &Settings) -> Vec<Attempt> {
+    let events = match &settings.event {
+        Some(event) => vec![event.clone()],
+        None => vec![SampledEvent::cycles(), SampledEvent::cpu_clock()],
+    };
+    let attempt = |event: SampledEvent| {
+        [true, false].map(|kernel| Attempt {
+            event: event.clone(),
+            kernel,
+        })
+    };
+    events.into_iter().flat_map(attempt).collect()
+}
 
 /// What an event is opened on: a process, a thread or a control group.
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +116,7 @@ impl Events {
         raise_file_limit();
         let mut events = Self {
             rings: Vec::new(),
-            attribute: attribute(&attr, attempt.cycles),
+            attribute: attribute(&attr, &attempt.event.name),
             reasons,
             cpus: cpus.len(),
             pids,
@@ -241,22 +238,14 @@ fn thread_targets(asked: &[u32], pids: &[u32]) -> Result<Vec<Target>, ProfileErr
 
 fn new_attr(
     settings: &Settings,
-    attempt: Attempt,
+    attempt: &Attempt,
     whole_machine: bool,
     on_exec: bool,
 ) -> perf_event_attr {
     let mut attr = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
-        type_: if attempt.cycles {
-            bindings::PERF_TYPE_HARDWARE
-        } else {
-            bindings::PERF_TYPE_SOFTWARE
-        },
-        config: u64::from(if attempt.cycles {
-            bindings::PERF_COUNT_HW_CPU_CYCLES
-        } else {
-            bindings::PERF_COUNT_SW_CPU_CLOCK
-        }),
+        type_: attempt.event.type_,
+        config: attempt.event.config,
         ..perf_event_attr::default()
     };
     attr.__bindgen_anon_1.sample_freq = u64::from(settings.hz);
@@ -321,8 +310,8 @@ fn choose(
     on_exec: bool,
 ) -> Result<(Attempt, perf_event_attr), ProfileError> {
     let mut last = io::Error::from_raw_os_error(libc::ESRCH);
-    for attempt in ATTEMPTS {
-        let mut attr = new_attr(settings, attempt, whole_machine, on_exec);
+    for attempt in attempts(settings) {
+        let mut attr = new_attr(settings, &attempt, whole_machine, on_exec);
         for target in targets {
             match open(&mut attr, *target, cpus[0]) {
                 Ok(_) => return Ok((attempt, attr)),
@@ -336,6 +325,14 @@ fn choose(
         if last.raw_os_error() == Some(libc::ESRCH) {
             return Err(self::target("the processes", "they have ended"));
         }
+    }
+    let missing = [libc::ENOENT, libc::EOPNOTSUPP, libc::ENODEV];
+    if let Some(event) = &settings.event
+        && last
+            .raw_os_error()
+            .is_some_and(|code| missing.contains(&code))
+    {
+        return Err(no_such_event(&event.name));
     }
     Err(refused(&last, whole_machine))
 }
@@ -385,10 +382,10 @@ fn is_refused_cgroup(settings: &Settings, directory: &File, cpu: i32) -> bool {
         flags: bindings::PERF_FLAG_PID_CGROUP,
     };
     let attempt = Attempt {
-        cycles: false,
+        event: SampledEvent::cpu_clock(),
         kernel: false,
     };
-    let mut attr = new_attr(settings, attempt, true, false);
+    let mut attr = new_attr(settings, &attempt, true, false);
     let error = open(&mut attr, target, cpu)
         .err()
         .and_then(|error| error.raw_os_error());
@@ -396,12 +393,12 @@ fn is_refused_cgroup(settings: &Settings, directory: &File, cpu: i32) -> bool {
 }
 
 /// The attribute as the kernel was given it, in the form in which records are read.
-fn attribute(attr: &perf_event_attr, cycles: bool) -> Attribute {
+fn attribute(attr: &perf_event_attr, name: &str) -> Attribute {
     let size = size_of::<perf_event_attr>();
     // SAFETY: perf_event_attr is plain integers without padding, all initialised.
     let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(attr).cast::<u8>(), size) };
     let mut attribute = Attribute::parse(bytes).expect("a whole perf_event_attr");
-    attribute.name = if cycles { "cycles" } else { "cpu-clock" }.to_owned();
+    attribute.name = name.to_owned();
     attribute
 }
 

@@ -16,6 +16,7 @@ mod idle;
 mod processes;
 mod refusals;
 mod ring;
+mod sampled;
 mod session;
 mod signals;
 
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 pub use addresses::{Address, Addresses};
 pub use descendants::CHILD_END;
+pub use sampled::SampledEvent;
 pub use session::{record, record_labelled};
 
 pub use crate::sample::{Label, Spaces};
@@ -60,6 +62,8 @@ pub enum CallGraph {
 pub struct Settings {
     /// What is sampled.
     pub scope: Scope,
+    /// The event whose occurrences are sampled; CPU time where it is None.
+    pub event: Option<SampledEvent>,
     /// Samples a second of each busy CPU.
     pub hz: u32,
     /// Time after which to end.

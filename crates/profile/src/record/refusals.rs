@@ -50,6 +50,15 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
+/// This machine has no such event.
+pub fn no_such_event(name: &str) -> ProfileError {
+    ProfileError::Refused {
+        reason: format!("the kernel offers no {name} here, as on virtual machines without counters"),
+        hint: "`steelyard doctor` tells what can be measured here; cpu-clock and page-faults always can"
+            .to_owned(),
+    }
+}
+
 /// A file for each thread and CPU is more than is allowed.
 pub fn too_many_files(threads: usize, cpus: usize) -> ProfileError {
     ProfileError::Refused {

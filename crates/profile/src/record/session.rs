@@ -290,7 +290,8 @@ fn describe(profile: &mut Profile, settings: &Settings, events: &Events, duratio
         profile.set_event(&events.attribute.name);
     }
     // Of nothing it is no reason.
-    if !events.attribute.name.starts_with("cycles") && !profile.stacks.is_empty() {
+    let is_clock = settings.event.is_none() && events.attribute.name != "cycles";
+    if is_clock && !profile.stacks.is_empty() {
         profile
             .reduced("CPU time is sampled by cpu-clock, because the kernel offers no cycles here");
     }

@@ -57,6 +57,34 @@ const PROT_EXEC: u32 = 4;
 /// PERF_SAMPLE_BRANCH_HW_INDEX.
 const BRANCH_INDEX: u64 = 1 << 17;
 
+/// Names of hardware events by number.
+pub const HARDWARE: [&str; 10] = [
+    "cycles",
+    "instructions",
+    "cache-references",
+    "cache-misses",
+    "branches",
+    "branch-misses",
+    "bus-cycles",
+    "stalled-cycles-frontend",
+    "stalled-cycles-backend",
+    "ref-cycles",
+];
+/// Names of the kernel's own events by number.
+pub const SOFTWARE: [&str; 11] = [
+    "cpu-clock",
+    "task-clock",
+    "page-faults",
+    "context-switches",
+    "cpu-migrations",
+    "minor-faults",
+    "major-faults",
+    "alignment-faults",
+    "emulation-faults",
+    "dummy",
+    "bpf-output",
+];
+
 /// What is sampled and how, as far as reading needs it: perf_event_attr.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attribute {
@@ -120,31 +148,6 @@ impl Attribute {
 
     /// The name for an event that the file gives none, from linux/perf_event.h.
     pub fn known_name(&self) -> String {
-        const HARDWARE: [&str; 10] = [
-            "cycles",
-            "instructions",
-            "cache-references",
-            "cache-misses",
-            "branches",
-            "branch-misses",
-            "bus-cycles",
-            "stalled-cycles-frontend",
-            "stalled-cycles-backend",
-            "ref-cycles",
-        ];
-        const SOFTWARE: [&str; 11] = [
-            "cpu-clock",
-            "task-clock",
-            "page-faults",
-            "context-switches",
-            "cpu-migrations",
-            "minor-faults",
-            "major-faults",
-            "alignment-faults",
-            "emulation-faults",
-            "dummy",
-            "bpf-output",
-        ];
         let named = match self.type_ {
             // The upper half of a hardware event's config names the core type of a hybrid CPU.
             0 => HARDWARE.get((self.config & 0xffff_ffff) as usize),

@@ -14,7 +14,7 @@ mod rounds;
 mod spaces;
 mod user;
 
-pub use abi::{Attribute, Attributes, Record};
+pub use abi::{Attribute, Attributes, HARDWARE, Record, SOFTWARE};
 pub use assembled::Assembled;
 pub use assembler::{Assembler, Label, Witness};
 pub use cursor::Cursor;

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use steelyard::{Exit, Failure, args, output, run};
 use steelyard_profile::names::printable;
-use steelyard_profile::record::{CallGraph, Recorded, Scope, Settings, record};
+use steelyard_profile::record::{CallGraph, Recorded, SampledEvent, Scope, Settings, record};
 use steelyard_profile::unwind::Processor;
 use steelyard_profile::{
     Format, Profile, ProfileError, Wanted, Weight, folded, input, list_functions, pprof,
@@ -70,6 +70,10 @@ struct Record {
     /// the child of PID that the process descends from.
     #[arg(long, value_name = "PID")]
     descendants_of: Option<u32>,
+    /// Event to sample instead of CPU time, as cache-misses, page-faults, LLC-load-misses or r1a2b; folded stacks then
+    /// count its occurrences.
+    #[arg(long)]
+    event: Option<String>,
     /// Samples per second on each busy CPU. The default avoids lockstep with work on millisecond timers.
     #[arg(long, default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     hz: u32,
@@ -318,8 +322,13 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
             stack_bytes: arguments.stack_bytes & !7,
         },
     };
+    let event = arguments.event.as_deref().map(SampledEvent::named);
+    let event = event
+        .transpose()
+        .map_err(|reason| Failure::new(Exit::Usage, anyhow::anyhow!(reason)).hint("perf list"))?;
     let settings = Settings {
         scope: scope(&arguments)?,
+        event,
         descendants_of: arguments.descendants_of,
         hz: arguments.hz,
         duration: arguments.duration,
@@ -335,7 +344,12 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
         write_pprof(&recorded.profile, recorded.begin_realtime_ns, Some(path))?;
     }
     if text.is_some() || (output.is_none() && !arguments.json) {
-        write_folded(&recorded.profile, text)?;
+        let weight = if settings.event.is_some() {
+            Weight::Auto
+        } else {
+            Weight::Samples
+        };
+        write_folded(&recorded.profile, weight, text)?;
     }
     if let (Some(path), Some(times)) = (&arguments.times, &recorded.profile.times) {
         write(Some(path), |out| times.write(out))?;
@@ -404,8 +418,10 @@ fn summary(profile: &Profile) -> String {
     printable(&line).into_owned()
 }
 
-fn write_folded(profile: &Profile, path: Option<&Path>) -> Result<(), Failure> {
-    write(path, |out| folded::write(profile, out))
+/// Counts samples of CPU time, and occurrences of an event that was asked for.
+fn write_folded(profile: &Profile, weight: Weight, path: Option<&Path>) -> Result<(), Failure> {
+    let by_period = profile.is_by_period(weight).unwrap_or(false);
+    write(path, |out| folded::write_weighted(profile, by_period, out))
 }
 
 fn write_pprof(profile: &Profile, realtime_ns: u64, path: Option<&Path>) -> Result<(), Failure> {
