@@ -106,10 +106,13 @@ def map_(
 
 @app.command(
     epilog=examples(
-        "steelyard numa score", "steelyard numa score --pid 4711 --duration 5s", "steelyard numa score --json"
+        "steelyard numa score", "steelyard numa score 4711 --duration 5s", "steelyard numa score --json"
     )
 )
 def score(
+    pids: Annotated[
+        list[int] | None, typer.Argument(metavar="[PID...]", min=1, help="Processes, as with --pid.")
+    ] = None,
     pid: Pids = None,
     cgroup: Cgroups = None,
     everything: Annotated[bool, typer.Option("--all", help="Score every process (default).")] = False,
@@ -130,6 +133,7 @@ def score(
     """Score the NUMA locality of processes or control groups: 1 means all memory is local."""
     from steelyard.numa import ScoreRequest, measure
 
+    pid = [*(pids or ()), *(pid or ())]
     if (everything and (pid or cgroup)) or (pid and cgroup):
         raise UsageError("--pid, --cgroup and --all exclude each other")
     request = ScoreRequest(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -163,3 +165,13 @@ def test_nonsense_is_one_line(arguments: list[str], code: int, capsys: pytest.Ca
     assert captured.out == ""
     assert captured.err.startswith("steelyard: ")
     assert captured.err.count("\n") == 1
+
+
+def test_a_check_as_csv_has_one_fact_in_a_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow = written(tmp_path / "slow.json", kernel={"clocksource": "hpet", "clocksources": ["hpet", "tsc"]})
+    assert invoke(["machine", "check", slow, "--format", "csv"]) == 1
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert list(rows[0]) == ["severity", "id", "outcome", "claim", "do", "threshold"]
+    [clock] = [row for row in rows if row["id"] == "clocksource"]
+    assert (clock["severity"], clock["outcome"]) == ("high", "objects")
+    assert all("\n" not in cell and "  " not in cell for cell in clock.values())

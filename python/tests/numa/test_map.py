@@ -239,7 +239,7 @@ def test_a_machine_without_nodes_lacks_something(tmp_path: Path, capsys: pytest.
 
 def test_this_machine_live(capsys: pytest.CaptureFixture[str]) -> None:
     own = str(os.getpid())
-    assert invoke(["numa", "score", "--pid", own, "--pages", "--duration", "50ms", "--json"]) == 0
+    assert invoke(["numa", "score", own, "--pages", "--duration", "50ms", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     (row,) = record["subjects"]
     assert 0 < row["score"] <= 1

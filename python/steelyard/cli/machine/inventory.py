@@ -73,7 +73,11 @@ def show_check(
             kind="machine_check",
         )
     else:
-        from steelyard.report.machine.views import render_answers
+        from steelyard.cli.formats import writing
+        from steelyard.report.machine.views import answers_table, render_answers
 
-        output_console().print(render_answers(answers, everything=everything, strict=strict))
+        if writing() is not None:
+            output_console().print(answers_table(answers, everything=everything))
+        else:
+            output_console().print(render_answers(answers, everything=everything, strict=strict))
     return int(ExitCode.NO if says_no else ExitCode.OK)

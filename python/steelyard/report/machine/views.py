@@ -143,6 +143,19 @@ def apart(a: str, b: str) -> tuple[str, str]:
     return (f"{mark}{' '.join(only_a) or 'nothing else'}", f"{mark}{' '.join(only_b) or 'nothing else'}")
 
 
+def answers_table(answers: Sequence[Answer], *, everything: bool = False) -> Table:
+    """Return failed checks, with ``everything`` all, one fact in a cell: for CSV and Markdown."""
+    table = Table(box=None)
+    for name in ("severity", "id", "outcome", "claim", "do", "threshold"):
+        table.add_column(name)
+    for answer in answers:
+        if answer.objects or everything:
+            rule = answer.rule
+            cells = (str(answer.severity), rule.id, str(answer.finding.outcome), answer.finding.claim)
+            table.add_row(*map(safe, (*cells, rule.advice if answer.objects else "", rule.threshold)))
+    return table
+
+
 def _styled(text: str, style: str) -> Text:
     styled = safe(fmt.plain(text))
     styled.stylize(style)
