@@ -96,10 +96,25 @@ pub fn parse<A: clap::Parser>() -> A {
     manual::write_if_asked(&command);
     A::try_parse().unwrap_or_else(|error| {
         if !error.use_stderr() {
-            error.exit();
+            show(command.get_name(), &error);
         }
         refuse(&command, &usage(&command, error))
     })
+}
+
+/// Prints help or a version, and ends the process: well only where it has arrived.
+fn show(name: &str, error: &clap::Error) -> ! {
+    use std::io::Write;
+
+    let printed = error.print().and_then(|()| std::io::stdout().flush());
+    let Err(failure) = printed.map_err(output::failure) else {
+        std::process::exit(0)
+    };
+    if !failure.error.is::<output::ReaderEnded>() {
+        eprintln!("{name}: {}", one_line(&failure.error));
+        std::process::exit(4)
+    }
+    std::process::exit(0)
 }
 
 fn refuse(command: &clap::Command, why: &str) -> ! {

@@ -34,6 +34,7 @@ from steelyard.cli.profile import commands as profile
 from steelyard.cli.run import options as run_options
 from steelyard.cli.scale import command as scale
 from steelyard.cli.spellings import respelled
+from steelyard.cli.standard import flushed, take_streams
 from steelyard.cli.tune import commands as tune
 
 app = typer.Typer(
@@ -427,6 +428,7 @@ def _end_once_more(unraisable: Any) -> None:
 def main() -> None:
     """Run the command line and exit."""
     try:
+        take_streams()
         sys.unraisablehook = _end_once_more
         signal.signal(signal.SIGINT, _end_in_order)
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -439,6 +441,9 @@ def main() -> None:
     except KeyboardInterrupt:
         # Between these lines, before a command takes interrupts or after it has ended.
         code = _interrupted()
+    if not flushed(complain):
+        # A failure that was told already is no other one.
+        code = code or int(ExitCode.FAILED)
     finish_output()
     sys.exit(code)
 

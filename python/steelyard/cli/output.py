@@ -137,7 +137,7 @@ def finish_output() -> None:
             stream.flush()
         except BrokenPipeError:
             leave_pipe(stream.fileno())
-        except (OSError, ValueError):
+        except (OSError, ValueError, SteelyardError):
             with contextlib.suppress(OSError, ValueError):
                 leave_pipe(stream.fileno())
 

@@ -1,0 +1,83 @@
+"""Output that does not arrive: a full disk, a closed descriptor, a locale without the letters. Never a
+traceback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from steelyard._base import executable
+from steelyard.cli import main
+
+PACKAGE = Path(main.__file__).parents[2]
+STEELYARD = [sys.executable, "-m", "steelyard.cli.main"]
+COMMANDS = [["list"], ["list", "--json"], ["--help"], ["machine", "show", "--format", "csv"]]
+PROGRAMS = [
+    ["steelyard-probe", "sources"],
+    ["steelyard-probe", "sources", "--json"],
+    ["steelyard-tax", "list"],
+    ["steelyard-load", "--help"],
+    ["steelyard-load", "--version"],
+    ["steelyard-top", "--once"],
+]
+
+
+def ended(
+    command: list[str], folder: Path, script: str = 'exec "$@"', **environment: str
+) -> tuple[int, str, str]:
+    """Run a command by a shell, which may redirect it; return its exit code and what it said."""
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE), **environment},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stdout.decode("latin-1"), done.stderr.decode("latin-1")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("redirection", "why"), [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
+)
+def test_a_command_says_that_its_output_is_lost(
+    command: list[str], redirection: str, why: str, tmp_path: Path
+) -> None:
+    code, _, said = ended([*STEELYARD, *command], tmp_path, f'exec "$@" {redirection}')
+    assert (code, said) == (4, f"steelyard: cannot write to standard output: {why}\n")
+
+
+@pytest.mark.parametrize("command", PROGRAMS, ids=" ".join)
+def test_a_program_says_that_its_output_is_lost(command: list[str], tmp_path: Path) -> None:
+    line = [str(executable(command[0])), *command[1:]]
+    code, _, said = ended(line, tmp_path, 'exec "$@" >/dev/full')
+    assert code == 4, said
+    assert said.startswith(f"{command[0]}: cannot write to standard output: No space left on device")
+    assert len(said.splitlines()) == 1
+
+
+def test_messages_that_nobody_can_read_change_nothing(tmp_path: Path) -> None:
+    for redirection in ("2>/dev/full", "2>&-"):
+        code, shown, _ = ended([*STEELYARD, "list", "--json"], tmp_path, f'exec "$@" {redirection}')
+        assert code == 0
+        assert shown.startswith("{")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1", "cp1252", "koi8-r"])
+def test_letters_that_an_encoding_has_not_are_replaced(encoding: str, tmp_path: Path) -> None:
+    code, shown, said = ended([*STEELYARD, "machine", "show"], tmp_path, PYTHONIOENCODING=encoding)
+    assert (code, said) == (0, "")
+    assert shown.strip()
+
+
+def test_the_locale_c_shows_everything(tmp_path: Path) -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code, shown, said = ended([*STEELYARD, "machine", "show"], tmp_path, **plain)
+    assert (code, said) == (0, "")
+    assert shown.isascii()
+    code, _, said = ended([*STEELYARD, "report", "caf\u00e9"], tmp_path, **plain)
+    assert code == 2
+    assert "internal error" not in said
