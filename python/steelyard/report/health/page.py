@@ -98,14 +98,19 @@ def _content(result: HealthResult, comparison: Comparison, charts: list[dict[str
                 "busy": _busy(part, result),
             }
         )
+    compared = any(row.earlier for row in comparison.rows)
+    heading, level = ("Healthy", "valid") if compared else ("Measured", "incomplete")
+    if comparison.alerts:
+        heading, level = "Alert", "invalid"
+    elif not comparison.is_quiet:
+        heading, level = "Disturbed", "suspect"
     return {
         "title": f"health · {fmt.moment(result.clock.realtime_ns)}",
         "when": fmt.moment(result.clock.realtime_ns),
         "took": fmt.duration(took_s * 1e9),
         "mode": result.settings.mode,
-        "heading": "Alert" if comparison.alerts else "Healthy",
-        "level": "invalid" if comparison.alerts else "valid" if comparison.is_quiet else "suspect",
-        "compared": any(row.earlier for row in comparison.rows),
+        "heading": heading,
+        "level": level,
         "verdict": verdict(comparison),
         "alerts": comparison.alerts,
         "notes": comparison.notes,

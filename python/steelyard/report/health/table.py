@@ -107,6 +107,8 @@ def verdict(comparison: Comparison) -> str:
     if comparison.alerts:
         count = len(comparison.alerts)
         return f"{count} alert{'s' if count > 1 else ''}, against {comparison.against}"
+    if not comparison.is_quiet:
+        return "disturbed: other work had the machine meanwhile; repeat the check when it is idle"
     if any(row.earlier for row in comparison.rows):
         return f"healthy, against {comparison.against}"
     what, _, reason = comparison.against.partition(": ")

@@ -7,6 +7,7 @@ import pytest
 from steelyard.analyze.health import comparison as health
 from steelyard.analyze.health.figures import Figure, cache_level, figures, pair_class
 from steelyard.records import HealthCpu, HealthResult
+from steelyard.report.health.table import verdict
 from tests import health_samples as samples
 
 
@@ -105,6 +106,9 @@ def test_a_busy_machine_is_said_to_be(base: HealthResult) -> None:
     assert not comparison.is_quiet
     assert "40%" in comparison.notes[0]
     assert "disk" in comparison.notes[0]
+    assert verdict(comparison).startswith("disturbed: other work had the machine")
+    first = health.compare(base, [], against="nothing: no earlier good check of this machine")
+    assert verdict(first) == "first check here, nothing to compare with: no earlier good check of this machine"
 
 
 def test_a_node_unlike_its_peers_alerts_without_any_history(base: HealthResult) -> None:
