@@ -147,7 +147,7 @@ def measure(
 
 def _follow(process: Process, progress: Progress) -> None:
     """Pass on what the program tells until it ends."""
-    part = ""
+    part, done = "", 0.0
     while True:
         ended = process.poll() is not None
         for stream, line in process.lines():
@@ -160,9 +160,11 @@ def _follow(process: Process, progress: Progress) -> None:
             if event.get("event") != "progress":
                 continue
             if event["part"] != part:
-                part = event["part"]
+                part, done = event["part"], 0.0
                 progress.phase(part.replace("_", " "))
-            progress.status({"done": f"{event['done_ratio']:.0%}"})
+            # A part that measures something anew is not less done than it was.
+            done = max(done, float(event["done_ratio"]))
+            progress.status({"of this part": f"{done:.0%}"})
         if ended:
             return
         time.sleep(_POLL_S)

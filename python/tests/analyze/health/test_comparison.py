@@ -107,8 +107,8 @@ def test_a_busy_machine_is_said_to_be(base: HealthResult) -> None:
     assert "40%" in comparison.notes[0]
     assert "disk" in comparison.notes[0]
     assert verdict(comparison).startswith("disturbed: other work had the machine")
-    first = health.compare(base, [], against="nothing: no earlier good check of this machine")
-    assert verdict(first) == "first check here, nothing to compare with: no earlier good check of this machine"
+    first = health.compare(base, [], against="nothing: no earlier check")
+    assert verdict(first) == "first check here, nothing to compare with: no earlier check"
 
 
 def test_a_node_unlike_its_peers_alerts_without_any_history(base: HealthResult) -> None:
