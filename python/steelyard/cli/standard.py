@@ -81,11 +81,13 @@ def replaced(error: UnicodeError) -> tuple[str, int]:
 
 
 def take_streams() -> None:
-    """Put the streams into the place of Python's own."""
+    """Put the streams into the place of Python's own; others, of somebody who captures them, stay."""
     codecs.register_error(_HANDLER, replaced)
     _fill_closed()
-    sys.stdout = _stream(1, sys.stdout)
-    sys.stderr = _stream(2, sys.stderr)
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _stream(1, sys.stdout)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _stream(_ERROR, sys.stderr)
 
 
 def _fill_closed() -> None:
