@@ -6,6 +6,7 @@ The measure phase begins with the first iteration that begins in it, and ends wi
 when its time is over: it holds whole iterations only, one at least. Not here: starting them (``loop``).
 """
 
+import math
 import shlex
 import shutil
 import statistics
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 ITERATIONS = "iterations.txt"
 _MEASURE_S = {"smoke": 3.0, "quick": 15.0, "standard": 60.0, "full": 300.0}
+_FITTING = 5
+"""Iterations that the advised length of the measure phase holds."""
 _LOOK_S = 0.02
 _STEADY_COUNT = 8
 """Iterations from which it is told whether they were alike."""
@@ -94,7 +97,15 @@ class CommandBench(Benchmark):
         self._loop = self.session.start_process(
             "server", line, cpus=self.session.placement.server, direct=True
         )
-        self._next(0)
+        first = self._next(0)
+        took_s, measure_s = (first.end_ns - first.begin_ns) / 1e9, self.settings.number("measure")
+        if took_s > measure_s:
+            # Of less than one iteration nothing follows, however often it is repeated.
+            raise WorkloadFailedError(
+                f"{self._command[0]} takes {took_s:.3g} s, and the measure phase {measure_s:g} s: not one"
+                " iteration fits",
+                hint=f"measure for longer: --duration {math.ceil(_FITTING * took_s)}s",
+            )
 
     def _next(self, begun_ns: int) -> Iteration:
         """Wait for the first iteration that begins at ``begun_ns`` or later, and return it."""

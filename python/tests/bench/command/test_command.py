@@ -1,5 +1,6 @@
 """The benchmark that repeats a command."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -41,6 +42,15 @@ def test_a_command_that_fails_makes_the_run_incomplete(runner) -> None:
     assert code == 4
     assert live.run().status is RunStatus.INCOMPLETE
     assert "sh ended with exit code 3" in live.complaint()
+
+
+def test_a_command_that_is_longer_than_the_phase_is_refused_after_once(runner) -> None:
+    live = runner.start(benchmark="command", settings=("command=sleep 0.5", "measure=0.2"))
+    code, _, stderr = live.finish()
+    assert code == 4
+    assert live.run().status is RunStatus.INCOMPLETE
+    assert "not one iteration fits" in live.complaint()
+    assert re.search(r"--duration \d+s", stderr)
 
 
 def test_a_command_is_read_without_a_shell() -> None:
