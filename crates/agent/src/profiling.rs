@@ -121,6 +121,7 @@ pub fn profile(
         call_graph: CallGraph::FramePointers,
         with_idle: false,
         interpreted: false,
+        lines: false,
         keeps_times: false,
         command: Vec::new(),
     };

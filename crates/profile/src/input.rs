@@ -16,6 +16,8 @@ pub struct Wanted<'a> {
     pub event: Option<&'a str>,
     /// Names from the files below this folder, which stands for the root of the machine that was recorded.
     pub symfs: Option<&'a Path>,
+    /// Lines of the source beside functions, where debug information has them.
+    pub lines: bool,
 }
 
 /// Formats that profiles are read from.

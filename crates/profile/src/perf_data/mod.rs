@@ -194,6 +194,7 @@ struct Reading {
     past: Past,
     /// What stands for the root of the machine that was recorded.
     root: Option<PathBuf>,
+    wants_lines: bool,
 }
 
 /// What is left of the processes that were recorded: their files.
@@ -217,6 +218,7 @@ impl Reading {
         Self {
             assembler: Assembler::new(wanted.event),
             root: wanted.symfs.map(Path::to_owned),
+            wants_lines: wanted.lines,
             rounds: Rounds::default(),
             features: Features::default(),
             notes: Vec::new(),
@@ -414,7 +416,8 @@ impl Reading {
 
     fn finish(mut self) -> Profile {
         self.end_round(true);
-        let files = Files::of(self.features.origin(), self.root.as_deref());
+        let mut files = Files::of(self.features.origin(), self.root.as_deref());
+        files.wants_lines = self.wants_lines;
         let mut profile = name_all(self.assembler.finish(), &files);
         for note in self.notes {
             profile.reduced(note);

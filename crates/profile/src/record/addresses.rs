@@ -42,6 +42,7 @@ impl Addresses {
             call_graph: CallGraph::None,
             with_idle: false,
             interpreted: false,
+            lines: false,
             keeps_times: false,
             command: Vec::new(),
         };

@@ -77,6 +77,8 @@ pub struct Settings {
     pub with_idle: bool,
     /// Name the functions of interpreted programs (CPython 3.9 to 3.13).
     pub interpreted: bool,
+    /// Lines of the source beside functions, where debug information has them.
+    pub lines: bool,
     /// Keep when samples were taken.
     pub keeps_times: bool,
     /// A command to run meanwhile; its end ends the recording.

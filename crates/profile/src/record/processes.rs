@@ -52,6 +52,11 @@ impl Processes {
         }
     }
 
+    /// Has lines of the source found beside functions.
+    pub fn want_lines(&mut self) {
+        self.files.wants_lines = true;
+    }
+
     /// Where modules' files are.
     pub fn files(&self) -> &Files {
         &self.files

@@ -96,13 +96,18 @@ impl<'a> Recording<'a> {
         let mut assembler = Assembler::new(None);
         assembler.attributes.add(events.attribute.clone(), []);
         assembler.times = settings.keeps_times.then(Default::default);
+        let interpreters = settings.interpreted.then(|| Interpreters::new(settings.hz));
+        let mut processes = Processes::new(interpreters);
+        if settings.lines {
+            processes.want_lines();
+        }
         Self {
             settings,
             events,
             stop,
             assembler,
             rounds: Rounds::default(),
-            processes: Processes::new(settings.interpreted.then(|| Interpreters::new(settings.hz))),
+            processes,
             clock: Clock::now(),
             begin: Instant::now(),
         }

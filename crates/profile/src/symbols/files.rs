@@ -49,6 +49,8 @@ pub enum Absent {
 pub struct Files {
     /// Where they were mapped.
     pub origin: Origin,
+    /// Whether lines of the source are wanted beside functions.
+    pub wants_lines: bool,
     stores: Stores,
     vdso: Option<Vdso>,
 }
@@ -60,6 +62,7 @@ impl Files {
         let vdso = (origin.live || origin.same_host).then(Vdso::of_this_process);
         Self {
             origin,
+            wants_lines: false,
             stores: Stores::here(root),
             vdso: vdso.flatten(),
         }

@@ -6,13 +6,14 @@
 //! Invariants: a name is given only where the file here is known to be the one that was running there; what
 //! has no name is `[unknown]` in its module, and the profile says why.
 //!
-//! Not here: inlined functions and source lines.
+//! Not here: inlined functions.
 
 mod bottom;
 mod builds;
 mod files;
 mod interpreted;
 mod kallsyms;
+mod lines;
 mod list;
 mod perf_map;
 mod stores;
@@ -72,6 +73,7 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
                 .intern(&crate::names::clean(name.as_str().into()), "")
         })
         .collect();
+    let shown = names.shown(&numbers, &mut profile);
     let mut stack = Vec::new();
     let mut stack_numbers = Vec::with_capacity(assembled.stacks.len());
     for counted in assembled.stacks.iter() {
@@ -87,8 +89,8 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
         let (native, functions) = places.split_at(native.unwrap_or(places.len()));
         let frame = |&place: &u32| &profile.frames.frames()[numbers[place as usize] as usize];
         let kept = interpreted::native_frames(native.iter().map(frame), !functions.is_empty());
-        stack.extend(native[..kept].iter().map(|&place| numbers[place as usize]));
-        stack.extend(functions.iter().map(|&place| numbers[place as usize]));
+        stack.extend(native[..kept].iter().map(|&place| shown[place as usize]));
+        stack.extend(functions.iter().map(|&place| shown[place as usize]));
         stack_numbers.push(profile.stacks.add(&stack, counted.count, counted.weight));
     }
     profile.times = assembled.times.clone().map(|mut times| {
@@ -147,6 +149,8 @@ fn count_cut(assembled: &Assembled, numbers: &[u32], profile: &mut Profile) {
 #[derive(Default)]
 struct Names {
     by_place: HashMap<usize, String>,
+    /// Lines of the source, where they are wanted.
+    lines: BTreeMap<usize, String>,
 }
 
 impl Names {
@@ -254,6 +258,9 @@ impl Names {
                     self.by_place.insert(at, name);
                 }
             }
+            if files.wants_lines {
+                self.find_lines(files, &path, places);
+            }
         }
         if let Some(list) = listed(&others) {
             profile.reduced(format!(
@@ -263,6 +270,41 @@ impl Names {
         if let Some(list) = listed(&unreadable) {
             profile.reduced(format!("no names in files that cannot be opened: {list}"));
         }
+    }
+}
+
+impl Names {
+    /// Finds the lines of places in the file at `path`.
+    fn find_lines(&mut self, files: &Files, path: &Path, places: &[(usize, u64)]) {
+        let Some(segments) = elf::segments(path) else {
+            return;
+        };
+        let (numbers, addresses): (Vec<usize>, Vec<u64>) = places
+            .iter()
+            .filter_map(|&(at, offset)| Some((at, elf::address_of(&segments, offset)?)))
+            .unzip();
+        let mut lines = lines::lines_of(path, &addresses);
+        if lines.iter().all(Option::is_none) {
+            let build_id = blazesym::helper::read_elf_build_id(path).ok().flatten();
+            let debug_file = build_id.as_deref().and_then(|id| files.debug_file(id));
+            if let Some(debug_file) = debug_file {
+                lines = lines::lines_of(&debug_file, &addresses);
+            }
+        }
+        let found = numbers.into_iter().zip(lines);
+        self.lines
+            .extend(found.filter_map(|(at, line)| Some((at, line?))));
+    }
+
+    /// The numbers of places' frames as they are shown: with their lines, where those are known.
+    fn shown(&self, numbers: &[u32], profile: &mut Profile) -> Vec<u32> {
+        let mut shown = numbers.to_vec();
+        for (&at, line) in &self.lines {
+            let frame = &profile.frames.frames()[numbers[at] as usize];
+            let (name, module) = (format!("{} ({line})", frame.name), frame.module.clone());
+            shown[at] = profile.frames.intern(&name, &module);
+        }
+        shown
     }
 }
 

@@ -92,6 +92,9 @@ struct Record {
     /// Do not read the stacks of Python functions (CPython 3.9 to 3.13) from programs' memory.
     #[arg(long)]
     native: bool,
+    /// Name functions with the line of the source, as `main (main.c:12)`, where debug information has it.
+    #[arg(long)]
+    lines: bool,
     /// Write pprof to this file.
     #[arg(long, short)]
     output: Option<PathBuf>,
@@ -133,6 +136,9 @@ struct Convert {
     /// Folder that stands for the root of the machine that was recorded: names come from the files below it.
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
+    /// Name functions of perf.data with the line of the source, as `main (main.c:12)`, where debug information has it.
+    #[arg(long)]
+    lines: bool,
     /// File to write [default: standard output].
     #[arg(long, short)]
     output: Option<PathBuf>,
@@ -269,6 +275,7 @@ fn read(arguments: &Convert) -> Result<Profile, Failure> {
     let wanted = Wanted {
         event: arguments.event.as_deref(),
         symfs: arguments.symfs.as_deref(),
+        lines: arguments.lines,
     };
     input::read(&arguments.input, arguments.from.into(), &wanted).map_err(failure)
 }
@@ -335,6 +342,7 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
         call_graph,
         with_idle: arguments.with_idle,
         interpreted: !arguments.native,
+        lines: arguments.lines,
         keeps_times: arguments.times.is_some(),
         command: arguments.command.clone(),
     };
