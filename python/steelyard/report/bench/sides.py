@@ -10,6 +10,7 @@ Not here: what the figures mean (``analyze.counters``, ``analyze.profiles``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from steelyard.analyze.counters.sides import OF_MACHINE
 from steelyard.analyze.counters.use import CounterUse
@@ -45,6 +46,18 @@ _HOOKS = (COUNTERS, TOP_DOWN_HOOK, PROFILE)
 _UPPER = ("mpki", "l1i", "l1d", "l2", "llc", "dtlb", "itlb", "cpu", "fp", "dram", "smt")
 _COMMON = ("operations", "operations per joule")
 """Lines of the law that servers and load have in common."""
+
+
+_OF_CPUS = {
+    "CPUs used": ("CPUs busy", "time in which anything ran on its CPUs, other processes included"),
+    "operations per CPU-second": ("operations per busy CPU-second", "of that time"),
+}
+"""Lines of the law that have another name where whole CPUs were counted: tiles have the servers' own time."""
+
+
+def _counts_cpus(data: ReportData) -> bool:
+    about = data.run.hooks.get(COUNTERS)
+    return isinstance(about, dict) and about.get("scope") == "cpu"
 
 
 def side_sections(data: ReportData) -> list[Section]:
@@ -133,7 +146,11 @@ def _row(name: str, lines: Mapping[str, Mapping[str, Line]]) -> tuple[Cell, ...]
 def _lines(data: ReportData, use: CounterUse) -> Iterator[tuple[str, Line]]:
     """Yield every figure of one side by its name."""
     watts = package_power(data.conditions)
-    yield from ((line.name, line) for line in law_lines(use, watts) if line.name not in _COMMON)
+    whole = _counts_cpus(data)
+    for line in law_lines(use, watts):
+        if line.name not in _COMMON:
+            named = _OF_CPUS.get(line.name, (line.name, line.note)) if whole else (line.name, line.note)
+            yield named[0], replace(line, name=named[0], note=line.note if line.is_missing else named[1])
     split = use.split
     shares = (
         (None,) * 4
@@ -141,8 +158,9 @@ def _lines(data: ReportData, use: CounterUse) -> Iterator[tuple[str, Line]]:
         else (split.user_ratio, split.system_ratio, split.idle_ratio, split.steal_ratio)
     )
     for word, share in zip(("user", "kernel", "idle", "stolen"), shares, strict=True):
-        name = f"CPU time, {word}"
-        yield name, _figure(name, share, "ratio", "of its CPUs", use.split_missing)
+        name = f"CPUs, {word}" if whole else f"CPU time, {word}"
+        note = "of its CPUs' time, other processes included" if whole else "of its CPUs"
+        yield name, _figure(name, share, "ratio", note, use.split_missing)
     yield "power", _figure("power", watts.value, "w", OF_MACHINE, watts.missing)
     for metric in use.metrics.values():
         if metric.name not in _IN_THE_LAW:
