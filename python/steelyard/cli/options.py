@@ -60,3 +60,9 @@ Compared = Annotated[
         help="What to compare: a metric of the benchmark, elapsed_s, cpu_s, or a number in the output.",
     ),
 ]
+
+EVENT_HELP = (
+    "Event by its name; by default CPU time or, of a file, the first that was recorded (of pprof the one it"
+    " shows)."
+)
+"""What ``--event`` is, of recordings, files and stores."""

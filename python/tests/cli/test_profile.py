@@ -199,6 +199,24 @@ def test_the_executable_is_given_the_event(
     assert "neither folded stacks" not in err
 
 
+def test_a_folder_of_threads_and_flags_go_through_the_executable(
+    program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "perf.data"
+    folder.mkdir()
+    (folder / "data").write_bytes(b"PERFILE2")
+    assert _run(capfd, "show", str(folder), "--symfs", "root", "--lines")[0] == 0
+    assert (program / "arguments").read_text().endswith("--symfs root --lines\n")
+    assert (program / "arguments").read_text().startswith(f"fold {folder} ")
+    assert _run(capfd, "diff", str(folder), str(folder))[0] == 0
+    out = str(tmp_path / "out")
+    assert _run(capfd, "record", "--out", out, "--event", "cache-misses", "--lines", "--all")[0] == 0
+    arguments = (program / "arguments").read_text()
+    assert "--event cache-misses --lines" in arguments
+    # Times are of samples, and counts are of occurrences.
+    assert "--times" not in arguments
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -47,6 +47,7 @@ architectures' process.c."""
 
 _CPU_TIME = re.compile(r"cpu|cpu-cycles|cycles|ref-cycles|cpu-clock|task-clock")
 _TIME_UNITS = frozenset(("nanoseconds", "microseconds", "milliseconds", "seconds", "ns", "us", "ms", "s"))
+_LINE = re.compile(r" \([^()\s]+:\d+\)$")
 _IDLE_THREAD = re.compile(r"swapper(/\d+)?")
 _COMPILED = re.compile(r"(?:\.(?:part|constprop|isra|cold|lto_priv|llvm|warm|hot)(?:\.\d+)*)+$|@+\w[\w.]*$")
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
@@ -66,6 +67,15 @@ class Frame:
     def known(self) -> bool:
         """Whether the function has a name."""
         return self.function not in (UNKNOWN, NO_STACK, TRUNCATED)
+
+    @property
+    def bare(self) -> str:
+        """The function without its line of the source.
+
+        >>> Frame("copy (a.c:12)", "db").bare, Frame("f(int)", "db").bare
+        ('copy', 'f(int)')
+        """
+        return _LINE.sub("", self.function) if self.function.endswith(")") else self.function
 
     @property
     def label(self) -> str:

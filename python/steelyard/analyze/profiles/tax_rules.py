@@ -79,9 +79,7 @@ class Rule:
 
     def accepts_caller(self, frame: Frame) -> bool:
         """Whether ``frame`` is one of the callers that the rule asks for."""
-        return self.callers is not None and bool(
-            self.callers.fullmatch(bare_name(frame.function[:_NAME_LENGTH]))
-        )
+        return self.callers is not None and bool(self.callers.fullmatch(bare_name(frame.bare[:_NAME_LENGTH])))
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class Rules:
     def _find(self, frame: Frame) -> tuple[Rule, ...]:
         # Names may be of any length in a hostile file, and several stars take time that grows with a power of
         # it.
-        function = frame.function[:_NAME_LENGTH]
+        function = frame.bare[:_NAME_LENGTH]
         name, bare, module = plain_name(function), bare_name(function), (frame.module or "")[:_NAME_LENGTH]
         matching: list[Rule] = []
         for rule in self.rules:

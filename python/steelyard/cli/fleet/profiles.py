@@ -15,7 +15,7 @@ import typer
 from steelyard.cli.commands import Commands
 from steelyard.cli.fleet.options import Jobs, Platforms, StoreUrl
 from steelyard.cli.fleet.query import query
-from steelyard.cli.options import Json, Rows
+from steelyard.cli.options import EVENT_HELP, Json, Rows
 from steelyard.cli.output import EXIT_CODES, examples
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ By = Annotated[
     str, typer.Option("--by", help="Group by function, binary, job, platform, cluster or category.")
 ]
 Where = Annotated[str, typer.Option("--where", metavar="SELECTION", help=_SELECTION)]
-Event = Annotated[str | None, typer.Option("--event", help="Event to show; by default cycles, if counted.")]
+Event = Annotated[str | None, typer.Option("--event", metavar="EVENT", help=EVENT_HELP)]
 RulesFile = Annotated[
     list[Path] | None,
     typer.Option("--rules", metavar="FILE", help="Tax map rules that come before the shipped ones."),

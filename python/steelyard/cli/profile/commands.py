@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from steelyard.cli.commands import Commands
-from steelyard.cli.options import Json, Report, Rows
+from steelyard.cli.options import EVENT_HELP, Json, Report, Rows
 from steelyard.cli.output import EXIT_CODES, command_line, examples
 
 app = typer.Typer(
@@ -33,16 +33,22 @@ RuleFiles = Annotated[
 Input = Annotated[
     Path,
     typer.Argument(
-        help="Folded stacks, a folder with profile.folded, or perf.data, perf script text or pprof."
+        help="Folded stacks, a folder with profile.folded, or perf.data (also the folder of perf record"
+        " --threads), perf script text or pprof."
     ),
 ]
-Event = Annotated[
-    str | None,
+Event = Annotated[str | None, typer.Option(metavar="EVENT", help=EVENT_HELP)]
+Symfs = Annotated[
+    Path | None,
     typer.Option(
-        metavar="EVENT",
-        help="Event whose samples are used, or a type of values of pprof; by default the first that was"
-        " recorded, for pprof the one that pprof shows.",
+        metavar="DIR",
+        help="Folder that stands for the root of the machine that perf.data is from: names come from the"
+        " files below it.",
     ),
+]
+Lines = Annotated[
+    bool,
+    typer.Option("--lines", help="Name functions with their lines of the source, where they are known."),
 ]
 Runs = Annotated[
     Path,
@@ -68,6 +74,8 @@ def record(
     pid: Annotated[list[int] | None, typer.Option(help="Sample this process; repeatable.")] = None,
     cgroup: Annotated[Path | None, typer.Option(help="Sample this cgroup.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Sample every process.")] = False,
+    event: Event = None,
+    lines: Lines = False,
     hz: Annotated[int, typer.Option(min=1, help="Samples per second on each busy CPU.")] = 99,
     duration: Annotated[
         str | None, typer.Option(help="Time to sample; by default until the command ends, else 10s.")
@@ -95,7 +103,18 @@ def record(
     from steelyard.cli.profile.run import Recording, record_and_show
 
     recording = Recording(
-        command or [], pid or [], cgroup, all_, hz, duration, call_graph, out, stack_bytes, force=force
+        command or [],
+        pid or [],
+        cgroup,
+        all_,
+        hz,
+        duration,
+        call_graph,
+        out,
+        stack_bytes,
+        force=force,
+        event=event,
+        lines=lines,
     )
     return record_and_show(
         recording, rules or [], rows=rows, page=not no_report, as_json=as_json, shown_by=command_line()
@@ -112,6 +131,8 @@ def show(
     rules: RuleFiles = None,
     rows: Rows = 15,
     event: Event = None,
+    symfs: Symfs = None,
+    lines: Lines = False,
     between: Annotated[
         str | None,
         typer.Option(
@@ -124,13 +145,14 @@ def show(
     as_json: Json = False,
 ) -> int:
     """Show a profile: tax map and top functions; --report adds a page with a flame graph."""
+    from steelyard.cli.profile.reading import Wanted
     from steelyard.cli.profile.run import show_profile
 
     return show_profile(
         profile,
         rules or [],
         rows=rows,
-        event=event,
+        wanted=Wanted(event, symfs, lines),
         between=between,
         report=page,
         as_json=as_json,
@@ -150,6 +172,8 @@ def diff(
     rules: RuleFiles = None,
     rows: Rows = 12,
     event: Event = None,
+    symfs: Symfs = None,
+    lines: Lines = False,
     alpha: Annotated[
         float,
         typer.Option(
@@ -168,13 +192,14 @@ def diff(
     as_json: Json = False,
 ) -> int:
     """Compare two profiles, or two folders of runs (three or more each to tell noise from change)."""
+    from steelyard.cli.profile.reading import Wanted
     from steelyard.cli.profile.run import show_diff
 
     return show_diff(
         (a, b),
         rules or [],
         rows=rows,
-        event=event,
+        wanted=Wanted(event, symfs, lines),
         alpha=alpha,
         report=page,
         exit_code=exit_code,
@@ -204,8 +229,11 @@ def export(
         typer.Option("--as", metavar="FORMAT", help="Format to write: speedscope, perfetto or folded."),
     ],
     event: Event = None,
+    symfs: Symfs = None,
+    lines: Lines = False,
 ) -> int:
     """Write a profile for speedscope.app or ui.perfetto.dev, or as folded stacks."""
+    from steelyard.cli.profile.reading import Wanted
     from steelyard.cli.profile.run import export_profile
 
-    return export_profile(profile, str(form), event)
+    return export_profile(profile, str(form), Wanted(event, symfs, lines))

@@ -1,6 +1,6 @@
 """Profiles in any form: folded stacks, perf.data, perf script text, pprof, compressed or not.
 
-In: a path, and the event whose samples are wanted. Out: `Profile`. Folded stacks are read here, the rest by
+In: a path, and what is wanted of it. Out: `Profile`. Folded stacks are read here, the rest by
 ``steelyard-profile fold``.
 
 Not here: what is shown of a profile (``run``).
@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +28,8 @@ FOLDED = "profile.folded"
 PROGRAM = "steelyard-profile"
 _FOREIGN = (b"\x1f\x8b", b"PERFILE2", b"2ELIFREP")
 """How gzip (pprof) and perf.data of either byte order begin."""
+_THREADS = "data"
+"""The file with the header in a folder of ``perf record --threads``."""
 _PEEKED_BYTES = 1 << 16
 _MOST_BYTES = 1 << 30
 """Largest text that is decompressed: a few bytes of gzip may stand for gigabytes."""
@@ -36,32 +39,68 @@ _SCRIPT = re.compile(rb"(?m)^\t\s*[0-9a-f]{1,16}(?:\s|$)|^[^;\n]*\s\d+\.\d{6,9}:
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
-def read_profile(path: Path, event: str | None = None) -> Profile:
-    """Read a profile in any form: the samples of ``event``, or of the first that was recorded.
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of a profile."""
+
+    event: str | None = None
+    """Samples of this event, or of the first that was recorded."""
+    symfs: Path | None = None
+    """Folder that stands for the root of the machine that was recorded."""
+    lines: bool = False
+    """Whether functions have the line of the source beside them."""
+
+    def flags(self) -> list[str]:
+        """Return the executable's flags."""
+        flags = ["--event", self.event] if self.event is not None else []
+        flags += ["--symfs", str(self.symfs)] if self.symfs is not None else []
+        return flags + (["--lines"] if self.lines else [])
+
+
+ALL = Wanted()
+
+
+def read_profile(path: Path, wanted: Wanted = ALL) -> Profile:
+    """Read a profile in any form, folders of ``perf record --threads`` too.
 
     Raises RecordError when there is none in it, ResultSaysNoError when it has no such event,
     EnvironmentLacksError when it needs the executable and there is none.
     """
     if path.is_dir():
+        if not (path / FOLDED).exists() and _is_of_threads(path):
+            return _fold(path, path, wanted)
         path /= FOLDED
     with plain(path) as text:
-        return _read_plain(text, path, event)
+        return _read_plain(text, path, wanted)
 
 
-def _read_plain(path: Path, name: Path, event: str | None) -> Profile:
+def is_profile_folder(path: Path) -> bool:
+    """Return whether a folder is one profile: of Steelyard, or of ``perf record --threads``."""
+    return (path / FOLDED).exists() or _is_of_threads(path)
+
+
+def _is_of_threads(path: Path) -> bool:
+    try:
+        with (path / _THREADS).open("rb") as file:
+            return file.read(8).startswith(_FOREIGN[1:])
+    except OSError:
+        return False
+
+
+def _read_plain(path: Path, name: Path, wanted: Wanted) -> Profile:
     head = _head(path, name)
     if head.startswith(_FOREIGN) or _SCRIPT.search(head):
-        return _fold(path, name, event)
+        return _fold(path, name, wanted)
     try:
         profile = read_folded(path)
     except RecordError as error:
         # perf script text has no line that is a stack; the executable knows better why it is none.
         if not head.strip() or head.startswith(b"# unit:") or "two counts" in error.message:
             raise
-        return _fold(path, name, event)
+        return _fold(path, name, wanted)
     if profile.reading.bad_lines * 2 > profile.reading.lines:
-        return _fold(path, name, event)
-    _check_event(profile, name, event)
+        return _fold(path, name, wanted)
+    _check_event(profile, name, wanted.event)
     return profile
 
 
@@ -70,10 +109,8 @@ def _check_event(profile: Profile, name: Path, event: str | None) -> None:
     own = profile.facts.get("event")
     if event is None or own == event or (own is not None and event in own.split(" + ")):
         return
-    known = "folded stacks that do not name their event" if own is None else f"but {own}"
-    raise ResultSaysNoError(
-        f"{name}: no event {event}: {known}" if own is None else f"{name}: no event {event}, {known}"
-    )
+    known = "but folded stacks that do not name their event" if own is None else f"but {own}"
+    raise ResultSaysNoError(f"{name}: no event {event}, {known}")
 
 
 def _head(path: Path, name: Path) -> bytes:
@@ -131,14 +168,14 @@ def _is_compressed_text(head: bytes) -> bool:
     return bool(inner) and not _BINARY.search(inner)
 
 
-def _fold(path: Path, shown: Path, event: str | None) -> Profile:
+def _fold(path: Path, shown: Path, wanted: Wanted) -> Profile:
     program = executable(PROGRAM)
     handle, name = tempfile.mkstemp(prefix="steelyard-", suffix=".folded")
     os.close(handle)
     folded = Path(name)
     try:
         done = subprocess.run(
-            [str(program), "fold", str(path), "-o", name, *(["--event", event] if event else [])],
+            [str(program), "fold", str(path), "-o", name, *wanted.flags()],
             capture_output=True,
             text=True,
             errors="replace",

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from steelyard.analyze.profiles.tax_map import TaxMap, classify
 from steelyard.analyze.profiles.tax_rules import Rules, rules_with
 from steelyard.analyze.profiles.times import TIMES, sample_times, write_between
 from steelyard.cli.output import output_console, print_json
-from steelyard.cli.profile.reading import FOLDED, PROGRAM, plain, read_profile
+from steelyard.cli.profile.reading import ALL, FOLDED, PROGRAM, Wanted, plain, read_profile
 
 PPROF = "profile.pb.gz"
 _KEY_S = 1.0
@@ -60,6 +60,10 @@ class Recording:
     stack_bytes: int | None = None
     force: bool = False
     """Whether a profile that is in ``out`` already is replaced."""
+    event: str | None = None
+    """Event to sample instead of CPU time."""
+    lines: bool = False
+    """Whether functions have the line of the source beside them."""
 
     def arguments(self, folder: Path) -> list[str]:
         """Return the executable's command line, which writes into ``folder``.
@@ -76,7 +80,12 @@ class Recording:
         if self.stack_bytes is not None:
             line += ["--stack-bytes", str(self.stack_bytes)]
         line += ["-o", str(folder / PPROF), "--folded", str(folder / FOLDED)]
-        line += ["--times", str((folder / FOLDED).with_suffix(TIMES))]
+        if self.event is None:
+            line += ["--times", str((folder / FOLDED).with_suffix(TIMES))]
+        else:
+            # Its stacks count occurrences, of which times tell nothing.
+            line += ["--event", self.event]
+        line += ["--lines"] if self.lines else []
         for pid in self.pids:
             line += ["--pid", str(pid)]
         if self.cgroup is not None:
@@ -205,7 +214,7 @@ def show_profile(
     rules: Sequence[Path],
     *,
     rows: int,
-    event: str | None,
+    wanted: Wanted,
     between: str | None,
     report: Path | None,
     as_json: bool,
@@ -213,13 +222,13 @@ def show_profile(
 ) -> int:
     """Show one profile, or its samples ``between`` two seconds, and write its page to ``report``; 0."""
     chosen = rules_with(rules)
-    with plain(path / FOLDED if path.is_dir() else path) as source:
-        profile = read_profile(source, event) if between is None else _read_between(source, between, event)
+    with plain(path / FOLDED if (path / FOLDED).exists() else path) as source:
+        profile = read_profile(source, wanted) if between is None else _read_between(source, between, wanted)
         times = sample_times(source) if report is not None and source.is_file() else None
     return _show(profile, path, path, chosen, rows, report, as_json, shown_by, times)
 
 
-def _read_between(path: Path, span: str, event: str | None) -> Profile:
+def _read_between(path: Path, span: str, wanted: Wanted) -> Profile:
     try:
         begin_s, end_s = (float(part) for part in span.split(","))
     except ValueError:
@@ -230,7 +239,8 @@ def _read_between(path: Path, span: str, event: str | None) -> Profile:
         cut = Path(folder) / path.name
         write_between(path, begin_s, end_s, cut)
         # The first event of a part may be another than that of the whole.
-        return read_profile(cut, event or read_profile(path).facts.get("event"))
+        event = wanted.event or read_profile(path).facts.get("event")
+        return read_profile(cut, replace(wanted, event=event))
 
 
 def _show(
@@ -301,7 +311,7 @@ def show_diff(
     rules: Sequence[Path],
     *,
     rows: int,
-    event: str | None,
+    wanted: Wanted,
     alpha: float,
     report: Path | None,
     exit_code: bool,
@@ -312,7 +322,7 @@ def show_diff(
     from steelyard.cli.profile.sides import side_of
 
     chosen = rules_with(rules)
-    sides = [side_of(path, event) for path in paths]
+    sides = [side_of(path, wanted) for path in paths]
     are_blocks = all(side.blocks for side in sides)
     units = [side.blocks if are_blocks else side.runs for side in sides]
     result = diff(units[0], units[1], chosen, alpha=alpha, are_blocks=are_blocks)
@@ -372,11 +382,11 @@ def _diff_document(
     }
 
 
-def export_profile(path: Path, to: str, event: str | None) -> int:
+def export_profile(path: Path, to: str, wanted: Wanted = ALL) -> int:
     """Print one profile in another format; 0."""
     from steelyard.report.profiles.exports import folded, speedscope, trace_events
 
-    profile = read_profile(path, event)
+    profile = read_profile(path, wanted)
     write = {"speedscope": speedscope, "perfetto": trace_events}.get(to)
     text = folded(profile) if write is None else write(profile, path.name)
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")

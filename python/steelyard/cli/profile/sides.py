@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard._base import ResultSaysNoError
 from steelyard.analyze.profiles.folded import fold
 from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.profiles.times import TIMES, cut
-from steelyard.cli.profile.reading import FOLDED, plain, read_profile
+from steelyard.cli.profile.reading import ALL, FOLDED, Wanted, is_profile_folder, plain, read_profile
 
 BLOCKS = 10
 """Blocks of time of a run. Phases much shorter are within a block, and of longer ones a run has few."""
@@ -33,33 +33,33 @@ class Side:
     """The only run in blocks of time; empty where its samples have none."""
 
 
-def side_of(path: Path, event: str | None = None) -> Side:
-    """Read one side: the samples of ``event``, or of the first that was recorded. Raises as ``read_profile``
-    does.
-    """
+def side_of(path: Path, wanted: Wanted = ALL) -> Side:
+    """Read one side. Raises as ``read_profile`` does."""
     paths = _runs_in(path)
-    runs = [read_profile(run_path, event) for run_path in paths]
+    runs = [read_profile(run_path, wanted) for run_path in paths]
     if len(runs) > 1:
         return Side(_together(runs), runs, [])
     # The first event of a block may be another than that of the whole.
-    return Side(runs[0], runs, _blocks_of(paths[0], event or runs[0].facts.get("event")))
+    return Side(
+        runs[0], runs, _blocks_of(paths[0], replace(wanted, event=wanted.event or runs[0].facts.get("event")))
+    )
 
 
 def _runs_in(path: Path) -> list[Path]:
     """Return the profiles of a folder that is none itself, else the path."""
-    if not path.is_dir() or (path / FOLDED).exists():
+    if not path.is_dir() or is_profile_folder(path):
         return [path]
-    entries = sorted(entry for entry in path.iterdir() if entry.is_file() or (entry / FOLDED).exists())
+    entries = sorted(entry for entry in path.iterdir() if entry.is_file() or is_profile_folder(entry))
     return [entry for entry in entries if not entry.name.startswith(".") and entry.suffix != TIMES] or [path]
 
 
-def _blocks_of(path: Path, event: str | None) -> list[Profile]:
+def _blocks_of(path: Path, wanted: Wanted) -> list[Profile]:
     path = path / FOLDED if path.is_dir() else path
     if not path.is_file():
         return []
     with plain(path) as text, tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
         try:
-            return [read_profile(block, event) for block in cut(text, BLOCKS, Path(folder))]
+            return [read_profile(block, wanted) for block in cut(text, BLOCKS, Path(folder))]
         except ResultSaysNoError:
             # A block has no sample of the event.
             return []

@@ -333,3 +333,10 @@ def test_every_rule_answers_for_one_of_its_own_patterns() -> None:
 )
 def test_bare_names(name: str, bare: str) -> None:
     assert bare_name(name) == bare
+
+
+def test_lines_of_the_source_are_no_part_of_a_functions_name(tmp_path: Path) -> None:
+    bare = classify(profile(tmp_path, {"db;main [db];memcpy [libc.so.6]": 3}))
+    lined = classify(profile(tmp_path, {"db;main (db.c:9) [db];memcpy (memcpy.S:12) [libc.so.6]": 3}))
+    assert [one.id for one in lined.categories] == [one.id for one in bare.categories]
+    assert lined.categories[0].functions[0].function == "memcpy (memcpy.S:12)"
