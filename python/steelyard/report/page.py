@@ -78,6 +78,8 @@ def build(data: ReportData) -> dict[str, Any]:
         "when": fmt.moment(run.clock.realtime_ns),
         "state": state(run),
         "verdict": _verdict(run),
+        "says": _says(data),
+        "suite_page": _suite_page(data),
         "headline": _headline(data),
         "tiles": _tiles(data),
         "metrics": [_metric(name, metric, run.benchmark) for name, metric in run.metrics.items()],
@@ -106,6 +108,21 @@ def build(data: ReportData) -> dict[str, Any]:
             "charts": [chart.spec() for chart in charts if chart.missing is None],
         },
     }
+
+
+def _says(data: ReportData) -> str:
+    """Return what limits the run in one sentence; empty where no rule is sure of it, or the run is no result."""
+    if not data.complete or (data.run.verdict is not None and data.run.verdict.level is Level.INVALID):
+        return ""
+    first = next((one for one in data.findings if one.explained_ratio is not None and one.sure), None)
+    return "" if first is None else first.claim
+
+
+def _suite_page(data: ReportData) -> str:
+    """Return where the page of the run's suite is, relative to the run's own; empty where there is none."""
+    if data.run.suite is None or not (data.folder.parent / "suite.json").is_file():
+        return ""
+    return "../report.html"
 
 
 def _section(section: Section) -> dict[str, Any]:
