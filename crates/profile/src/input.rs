@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 
+use flate2::read::MultiGzDecoder;
+
 use crate::script::{ScriptReader, looks_like_script};
 use crate::{Profile, ProfileError, perf_data, pprof};
 
@@ -83,6 +85,10 @@ fn read_once(path: &Path, format: Format, wanted: &Wanted<'_>) -> Result<Profile
         .take(PEEKED_BYTES as u64)
         .read_to_end(&mut start)
         .map_err(io)?;
+    if matches!(format, Format::Auto | Format::Script) && looks_like_script(&decompressed(&start)) {
+        let text = MultiGzDecoder::new(start.as_slice().chain(input));
+        return read_script(&[], text, wanted.event).map_err(io);
+    }
     let format = match format {
         Format::Auto => detect(&start).ok_or_else(|| ProfileError::Malformed {
             path: path.to_owned(),
@@ -154,6 +160,18 @@ fn read_script(start: &[u8], mut input: impl Read, event: Option<&str>) -> io::R
     Ok(reader.finish())
 }
 
+/// What a compressed file's first bytes hold, empty of another.
+fn decompressed(start: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    if start.starts_with(&[0x1f, 0x8b]) {
+        // The bytes end in the middle of the stream.
+        let _ = MultiGzDecoder::new(start)
+            .take(PEEKED_BYTES as u64)
+            .read_to_end(&mut text);
+    }
+    text
+}
+
 /// The format that a file's first bytes have.
 pub fn detect(start: &[u8]) -> Option<Format> {
     if start.starts_with(perf_data::MAGIC) || start.starts_with(perf_data::MAGIC_SWAPPED) {
@@ -172,6 +190,19 @@ pub fn detect(start: &[u8]) -> Option<Format> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn compressed_text_is_read_as_the_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("script.txt.gz");
+        let text = b"x 1 [000] 1.5: cycles: \n\t 10 f (/a)\n\n";
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text).unwrap();
+        std::fs::write(&path, encoder.finish().unwrap()).unwrap();
+        let profile = read(&path, Format::Auto, &Wanted::default()).unwrap();
+        assert_eq!(profile.stacks.samples(), 1);
+        assert_eq!(profile.head.event.as_deref(), Some("cycles"));
+    }
 
     #[test]
     fn formats_are_told_by_their_begin() {

@@ -54,6 +54,7 @@ _FUNCTION = re.compile(
     r"""(?x)
     .+\ \([^()]*:\d+\)$                             # main (a.py:3): py-spy, phpspy
     | .+\ \([^()]*\.(?:py|pyx|rb|php|js|mjs|ts)\)$   # main (a.py): py-spy --nolineno
+    | .+\ -\ \S+\.(?:py|rb|php)(?::\d+|\ line\ \d+)?$    # block in run - app.rb: rbspy
     | .*::                                           # C++, Rust
     | [^`/]+`.                                       # libc.so`start: DTrace
     | .+_\[[jikn01]\]$                               # annotations of async-profiler
@@ -176,6 +177,9 @@ class _Reader:
         if count == 0:
             return None
         command, *parts = names.split(";") if self.begins_with_command else (NO_COMMAND, *names.split(";"))
+        if ";-;" in names or ";--;" in names:
+            # bcc's profile.py -d puts a line between the program's part of a stack and the kernel's.
+            parts = [part for part in parts if part not in ("-", "--")]
         if not parts:
             parts = [NO_STACK]
         cut = len(parts) > _DEPTH

@@ -255,6 +255,12 @@ def test_any_bytes_end_in_a_profile_or_one_line(
         ("# unit: samples\nwork (app.py:7);step 4\n", {"work (app.py:7);step": 4}),
         # Tabs, carriage returns and a byte order mark.
         ("\ufeffsrv;main;hot\t3\r\nsrv;main;cold \t5\r\n", {"srv;main;hot": 3, "srv;main;cold": 5}),
+        # rbspy, and the line that bcc draws between program and kernel.
+        (
+            "run - lib/app.rb:3;step - lib/app.rb:9 4\n",
+            {"[no command];run - lib/app.rb:3;step - lib/app.rb:9": 4},
+        ),
+        ("srv;main;-;do_sys_open_[k] 4\n", {"srv;main;do_sys_open [kernel]": 4}),
         # A number within a name is no count.
         ("srv;operator 10 12\nsrv;main 4\n", {"srv;operator 10": 12, "srv;main": 4}),
     ],
