@@ -21,7 +21,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.ranking import ranked
+from steelyard.analyze.rules.ranking import cpu_ratio, ranked
 from steelyard.analyze.values import Quantity
 
 GROUP = "steelyard.rules"
@@ -229,6 +229,16 @@ def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
     """
     target = conditions.target
     return f"at most {without(min(0.99, otherwise if target is None else target.wait(kind)), 1)}"
+
+
+def without_work(conditions: Conditions, share: float, digits: int = 1) -> str:
+    """Return the gain of a workload without ``share`` of its CPU time.
+
+    The base is the same: all of the time, in a part of which its threads ran.
+    """
+    target = conditions.target
+    ran = target.running_ratio if target is not None else cpu_ratio(conditions)
+    return f"at most {without(share * (1.0 if ran is None else ran), digits)}"
 
 
 def rate_text(per_s: float) -> str:

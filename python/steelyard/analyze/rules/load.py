@@ -15,8 +15,8 @@ from steelyard.analyze.rules.findings import (
     rule,
     threshold_rule,
     time_text,
-    without,
     without_wait,
+    without_work,
 )
 from steelyard.analyze.rules.ranking import cpu_ratio
 
@@ -141,7 +141,7 @@ def _kernel(conditions: Conditions) -> Finding | None:
         if conditions.has_load
         else "Find the system calls: the kernel part of the profile, or `strace -c -f`.",
         kernel * spent * 0.9,
-        gain=f"at most {without(kernel * spent, 1)}, without any kernel time (Amdahl)",
+        gain=f"{without_work(conditions, kernel)}, without any kernel time (Amdahl)",
         explained_ratio=kernel * spent,
     )
 

@@ -15,7 +15,7 @@ from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.profiles.profile import UNKNOWN
 from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without_work
 
 SAMPLES = 100
 HOT_RATIO = 0.30
@@ -82,7 +82,7 @@ def _hot(conditions: Conditions) -> Finding | None:
         ),
         step,
         0.35 + 0.4 * share,
-        gain=f"at most {1 / max(1 - share, 0.02):.1f} x, without it (Amdahl)",
+        gain=f"{without_work(conditions, share)}, without it (Amdahl)",
     )
 
 
@@ -123,7 +123,7 @@ def _copies(conditions: Conditions) -> Finding | None:
         "Measure the machine's bandwidth (`steelyard health --part memory_bandwidth`) and compare it with the"
         " counters' traffic; or check whether a second copy of the program slows the first.",
         0.55 + 0.35 * share,
-        gain=f"at most {1 / max(1 - share, 0.05):.1f} x by copying less; none by a faster clock",
+        gain=f"{without_work(conditions, share)} by copying less; none by a faster clock",
         part="dram_bandwidth",
         sure=False,
     )
@@ -146,7 +146,7 @@ def _spinning(conditions: Conditions) -> Finding | None:
         (Evidence("samples in the spin lock's slow path", share, "ratio", SPIN_RATIO),),
         "Look at the callers in the flame graph: they show the lock.",
         0.5 + 0.5 * share,
-        gain=f"at most {without(share)}, and more on more CPUs",
+        gain=f"{without_work(conditions, share)}, and more on more CPUs",
         part="locks",
     )
 
@@ -171,7 +171,7 @@ def _futex(conditions: Conditions) -> Finding | None:
         "Look at the callers in the flame graph; batch hand-offs, shorten critical sections, or split the"
         " lock.",
         0.45 + 0.5 * share,
-        gain=f"at most {without(share)} of CPU time; the waits themselves may cost more",
+        gain=f"{without_work(conditions, share)}; the waits themselves may cost more",
         part="locks",
         sure=False,
     )
@@ -348,7 +348,7 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),
             tax.step,
             0.25 + 0.5 * share,
-            gain=f"at most {1 / max(1 - share, 0.02):.2f} x, without it (Amdahl)",
+            gain=f"{without_work(conditions, share, 2)}, without it (Amdahl)",
         )
 
     return answer

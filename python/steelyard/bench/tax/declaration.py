@@ -29,6 +29,8 @@ DECLARATION = Declaration(
         "disturbed_ratio",
     ),
     metric_names={
+        "operations_one_per_s": "operations on one core",
+        "score_interval_ratio": "score's 95 % interval, half",
         "scaling_ratio": "scaling of what also runs on one core",
         "disturbed_ratio": "batches interrupted by others",
     },

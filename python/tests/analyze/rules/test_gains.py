@@ -1,0 +1,60 @@
+"""Shares and gains of a page have one base each, which the sentence says."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from steelyard.analyze import explain
+from tests.analyze.rules.test_rules import q, sampled, target
+
+
+def test_the_largest_function_of_a_category_stands_with_its_own_share() -> None:
+    """A tenth of a category is not most of it."""
+    (finding,) = explain(
+        sampled(
+            categories={"kernel_network": 0.57},
+            leaders={"kernel_network": "tcp_sendmsg"},
+            leader_ratios={"kernel_network": 0.076},
+        )
+    )
+    assert (
+        finding.claim
+        == "57 % of the CPU time is in the kernel's network stack; the largest is tcp_sendmsg, 7.6 %."
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule_id", "gain"),
+    [
+        # 51.5 % of the threads' time, though 94 % of that in which they could run.
+        ({"cpus": q(0.03), "cpu_wait": q(0.5), "waiting_ratio": 0.515}, "cpus-taken", "2.1 x"),
+        ({"waits": {"disk": 0.453}, "waiting_ratio": 0.515}, "waits-for-disk", "1.8 x"),
+        ({"waits": {"network": 0.453}, "waiting_ratio": 0.515}, "waits-for-network", "1.8 x"),
+        ({"waits": {"kernel lock": 0.453}, "waiting_ratio": 0.515}, "kernel-locks", "1.8 x"),
+        (
+            {
+                "waits": {"lock": 0.453},
+                "waiting_ratio": 0.515,
+                "lock_switches_per_s": q(9.0),
+                "threads": 4.0,
+                "threads_high": 4,
+                "cpus": q(0.5),
+            },
+            "lock-contention",
+            "1.8 x",
+        ),
+    ],
+)
+def test_gains_are_of_all_of_the_threads_time(changes: dict[str, Any], rule_id: str, gain: str) -> None:
+    (finding,) = [one for one in explain(target(**changes)) if one.id == rule_id]
+    assert finding.gain.startswith(f"at most {gain}"), finding.gain
+    # The claim has the same share that the gain is of.
+    assert f"{100 * (finding.explained_ratio or 0):.0f} %" in finding.claim
+
+
+def test_gains_of_cpu_time_have_the_same_base() -> None:
+    """A third of the CPU time of threads that run half of their time is a sixth of it."""
+    hot = replace(sampled(own={"work": 0.6}), target=target(running_ratio=0.5).target)
+    (finding,) = [one for one in explain(hot) if one.id == "hot-function"]
+    assert finding.gain.startswith("at most 1.4 x")
