@@ -15,6 +15,7 @@ from steelyard.analyze.rules.findings import (
     rule,
     threshold_rule,
     time_text,
+    without,
     without_wait,
     without_work,
 )
@@ -354,13 +355,19 @@ def _pressure(conditions: Conditions) -> Finding | None:
     worst = max(waits, key=lambda resource: waits[resource], default=None)
     if worst is None or waits[worst] < PRESSURE_RATIO:
         return None
-    name = "memory" if worst == "memory" else "I/O"
+    name, share = "memory" if worst == "memory" else "I/O", waits[worst]
+    # Of a program's waits for a disk, its threads' time is known.
+    gain = (
+        without_wait(conditions, "disk", share)
+        if name == "I/O"
+        else f"at most {without(min(0.95, share), 1)}"
+    )
     return Finding(
         f"At least one task waited for {name} {percent(waits[worst])} of the time.",
         (Evidence(f"{name} pressure (some)", waits[worst], "ratio", PRESSURE_RATIO),),
         f"Find the waiting task, and free {name} before the next run.",
         waits[worst],
-        gain=f"at most {1 / max(1 - waits[worst], 0.05):.1f} x, if nothing waited for it",
+        gain=f"{gain}, if nothing waited for it",
     )
 
 

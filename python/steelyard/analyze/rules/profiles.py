@@ -331,7 +331,7 @@ def _largest(profile: ProfileUse, categories: Sequence[str]) -> str:
     if not leaders:
         return ""
     ratio, function = max(leaders)
-    if _unnamed(function) is not None:
+    if _unnamed(function) is not None or is_artefact(function):
         return ""
     return f"the largest is {short_function(function)}" + (f", {percent(ratio)}" if ratio else "")
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.analyze import explain
+from steelyard.analyze.conditions import DiskUse, PressureUse
 from tests.analyze.rules.test_rules import q, sampled, target
 
 
@@ -58,3 +59,24 @@ def test_gains_of_cpu_time_have_the_same_base() -> None:
     hot = replace(sampled(own={"work": 0.6}), target=target(running_ratio=0.5).target)
     (finding,) = [one for one in explain(hot) if one.id == "hot-function"]
     assert finding.gain.startswith("at most 1.4 x")
+
+
+def test_waits_of_any_task_for_a_disk_gain_what_the_threads_waits_do() -> None:
+    """One page has one base, whichever figure a finding rests on."""
+    busy = DiskUse("vda", q(1e5), q(1e5), q(0.6))
+    calm = target(waits={"disk": 0.34}, waiting_ratio=0.1)
+    conditions = replace(calm, disks=[busy], pressure={"io": PressureUse(q(0.53), q(0.1))})
+    found = {one.id: one.gain for one in explain(conditions)}
+    assert found["pressure"].startswith("at most 1.5 x"), found
+    assert found["waits-for-disk"].startswith("at most 1.5 x"), found
+
+
+def test_an_artefact_of_sampling_is_not_called_the_largest() -> None:
+    (finding,) = explain(
+        sampled(
+            categories={"kernel_scheduling": 0.3},
+            leaders={"kernel_scheduling": "finish_task_switch"},
+            leader_ratios={"kernel_scheduling": 0.3},
+        )
+    )
+    assert "largest" not in finding.claim
