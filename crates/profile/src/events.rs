@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 /// Units of hybrid CPUs that count the same events for their kind of core, as the kernel names them.
 const CORE_UNITS: [&str; 4] = ["cpu", "armv", "apple_", "arm_"];
 
+/// Stands between the names of an event that has several.
+const BETWEEN: &str = " + ";
+
 /// Events that are told apart in the reason for what was left out.
 const MOST_EVENTS: usize = 64;
 
@@ -54,8 +57,13 @@ fn are_halves(one: &str, other: &str) -> bool {
     parts(one, false) == parts(other, false)
 }
 
-/// Whether `event` is what was asked for: modifiers and the unit matter where they are asked for.
+/// Whether `event` is what was asked for, or one of several.
 fn is_asked(asked: &str, event: &str) -> bool {
+    asked.split(BETWEEN).any(|asked| is_one(asked, event))
+}
+
+/// Whether `event` is what was asked for: modifiers and the unit matter where they are asked for.
+fn is_one(asked: &str, event: &str) -> bool {
     let of_unit = parts(asked, false) != parts(asked, true);
     let (asked_name, asked_modifiers) = parts(asked, of_unit);
     let (name, modifiers) = parts(event, of_unit);
@@ -125,7 +133,7 @@ impl EventFilter {
     /// The event taken, each of its names; None when the input names none.
     pub fn chosen(&self) -> Option<String> {
         if !self.names.is_empty() {
-            return Some(self.names.join(" + ")).filter(|name| !name.is_empty());
+            return Some(self.names.join(BETWEEN)).filter(|name| !name.is_empty());
         }
         let wanted = self.asked.as_ref().or(self.first.as_ref());
         wanted.filter(|name| !name.is_empty()).cloned()
@@ -215,6 +223,11 @@ mod tests {
             assert!(is_asked("cycles", event), "{event}");
         }
         assert!(is_asked("cpu_core/cycles/", "cpu_core/cycles:ppp/"));
+        // As the halves are named together.
+        assert!(is_asked(
+            "cpu_core/cycles/ + cpu_atom/cycles/",
+            "cpu_atom/cycles/"
+        ));
         assert!(!is_asked("cpu_core/cycles/", "cpu_atom/cycles/"));
         assert!(!is_asked("cycles:u", "cycles:k"));
     }

@@ -23,6 +23,8 @@ from steelyard._base import RecordError, read_regular
 # A sample's first line has its time, as ``comm 12 [001] 1234.567890: 1 cycles:``; lines of stacks begin with
 # a tab.
 _HEAD = re.compile(rb"[^\t].*?\s(\d{1,9})\.(\d{3,9}):\s")
+# Behind it are the period and the event.
+_EVENT = re.compile(rb"\s*(?:\d+\s+)?(\S+):(?:\s|$)")
 FEWEST_IN_BLOCK = 20
 """Samples in a block of time below which its shares say next to nothing."""
 TIMES = ".times"
@@ -63,15 +65,17 @@ def _first_ns(path: Path) -> int:
     return int(first[1])
 
 
-def sample_times(path: Path) -> NDArray[np.int64] | None:
+def sample_times(path: Path, event: str | None = None) -> NDArray[np.int64] | None:
     """Return the time of each sample, ns since the earliest, in the file's order; None without any.
+
+    Of text with several events, those of ``event`` alone (``+`` between the names of a hybrid CPU's).
 
     Raises RecordError when the file cannot be read.
     """
     own = _own(path)
     if own is not None:
         return own[:, 0] if len(own) else None
-    times = [time for time, _ in _blocks(path) if time is not None]
+    times = [time for time, _ in _blocks(path, event) if time is not None]
     if not times:
         return None
     elapsed = np.array(times, dtype=np.int64)
@@ -79,13 +83,13 @@ def sample_times(path: Path) -> NDArray[np.int64] | None:
     return elapsed
 
 
-def write_between(path: Path, begin_s: float, end_s: float, target: Path) -> int:
+def write_between(path: Path, begin_s: float, end_s: float, target: Path, event: str | None = None) -> int:
     """Write the samples from ``begin_s`` to before ``end_s`` to ``target``; return how many. Seconds count
     from the earliest sample.
 
     Raises RecordError when the file cannot be read, has no times, or none in the span.
     """
-    times = sample_times(path)
+    times = sample_times(path, event)
     if times is None:
         raise RecordError(
             f"{path}: its samples have no times", hint="perf script of perf.data writes them as text"
@@ -93,7 +97,7 @@ def write_between(path: Path, begin_s: float, end_s: float, target: Path) -> int
     is_within = (begin_s * 1e9 <= times) & (times < end_s * 1e9)
     count = int(is_within.sum())
     if count:
-        _split(path, np.where(is_within, 0, -1), [target])
+        _split(path, np.where(is_within, 0, -1), [target], event)
     else:
         raise RecordError(
             f"{path}: no sample from second {begin_s:g} to {end_s:g}",
@@ -102,19 +106,19 @@ def write_between(path: Path, begin_s: float, end_s: float, target: Path) -> int
     return count
 
 
-def cut(path: Path, count: int, folder: Path) -> list[Path]:
+def cut(path: Path, count: int, folder: Path, event: str | None = None) -> list[Path]:
     """Write the samples to ``count`` files in ``folder``, each of as many, in the order of their times.
 
     Returns nothing where they have no times, or are too few: `FEWEST_IN_BLOCK` in each file. Raises
     RecordError when the file cannot be read.
     """
-    times = sample_times(path)
+    times = sample_times(path, event)
     if times is None or len(times) < count * FEWEST_IN_BLOCK:
         return []
     block_of = np.empty(len(times), dtype=np.int64)
     block_of[np.argsort(times, kind="stable")] = np.arange(len(times)) * count // len(times)
     files = [folder / f"{number}.{path.name}" for number in range(count)]
-    _split(path, block_of, files)
+    _split(path, block_of, files, event)
     return files
 
 
@@ -179,7 +183,7 @@ def _counts(path: Path, numbers: NDArray[np.int64], stacks: int) -> NDArray[np.i
     return np.bincount(numbers, minlength=stacks)
 
 
-def _split(path: Path, file_of: NDArray[np.int64], files: Sequence[Path]) -> None:
+def _split(path: Path, file_of: NDArray[np.int64], files: Sequence[Path], event: str | None) -> None:
     """Write each sample to the file of its number; those below 0 to none."""
     own = _own(path)
     if own is not None:
@@ -193,7 +197,7 @@ def _split(path: Path, file_of: NDArray[np.int64], files: Sequence[Path]) -> Non
         return
     with contextlib.ExitStack() as opened:
         outs = [opened.enter_context(file.open("wb")) for file in files]
-        blocks = (lines for time, lines in _blocks(path) if time is not None)
+        blocks = (lines for time, lines in _blocks(path, event) if time is not None)
         for number, block in zip(file_of.tolist(), blocks, strict=True):
             if number >= 0:
                 outs[number].writelines(block)
@@ -214,9 +218,13 @@ def _own(path: Path) -> NDArray[np.int64] | None:
     return rows
 
 
-def _blocks(path: Path) -> Iterator[tuple[int | None, list[bytes]]]:
-    """Yield each sample's time, ns, with its lines; None for what stands before the first."""
+def _blocks(path: Path, event: str | None = None) -> Iterator[tuple[int | None, list[bytes]]]:
+    """Yield each sample's time, ns, with its lines; None for what stands before the first, and for samples of
+    other events.
+    """
+    names = None if event is None else {name.encode() for name in event.split(" + ")}
     time: int | None = None
+    has_begun = False
     lines: list[bytes] = []
     try:
         with path.open("rb") as file:
@@ -224,8 +232,12 @@ def _blocks(path: Path) -> Iterator[tuple[int | None, list[bytes]]]:
                 head = _HEAD.match(line)
                 if head is not None:
                     yield time, lines
+                    has_begun = True
                     time, lines = int(head[1]) * 10**9 + int(head[2].ljust(9, b"0")), []
-                elif time is None and number > _LOOK_AHEAD:
+                    told = _EVENT.match(line, head.end())
+                    if names is not None and told is not None and told[1] not in names:
+                        time = None
+                elif not has_begun and number > _LOOK_AHEAD:
                     return
                 lines.append(line)
     except OSError as error:

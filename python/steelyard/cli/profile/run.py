@@ -224,7 +224,8 @@ def show_profile(
     chosen = rules_with(rules)
     with plain(path / FOLDED if (path / FOLDED).exists() else path) as source:
         profile = read_profile(source, wanted) if between is None else _read_between(source, between, wanted)
-        times = sample_times(source) if report is not None and source.is_file() else None
+        has_times = report is not None and source.is_file()
+        times = sample_times(source, profile.facts.get("event")) if has_times else None
     return _show(profile, path, path, chosen, rows, report, as_json, shown_by, times)
 
 
@@ -237,9 +238,9 @@ def _read_between(path: Path, span: str, wanted: Wanted) -> Profile:
         raise UsageError(f"--between {span}: not two seconds, the earlier first", hint="as --between 2,3.5")
     with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
         cut = Path(folder) / path.name
-        write_between(path, begin_s, end_s, cut)
         # The first event of a part may be another than that of the whole.
-        event = wanted.event or read_profile(path).facts.get("event")
+        event = read_profile(path, wanted).facts.get("event")
+        write_between(path, begin_s, end_s, cut, event)
         return read_profile(cut, replace(wanted, event=event))
 
 

@@ -41,7 +41,7 @@ def side_of(path: Path, wanted: Wanted = ALL) -> Side:
         return Side(_together(runs), runs, [])
     # The first event of a block may be another than that of the whole.
     return Side(
-        runs[0], runs, _blocks_of(paths[0], replace(wanted, event=wanted.event or runs[0].facts.get("event")))
+        runs[0], runs, _blocks_of(paths[0], replace(wanted, event=runs[0].facts.get("event", wanted.event)))
     )
 
 
@@ -59,7 +59,7 @@ def _blocks_of(path: Path, wanted: Wanted) -> list[Profile]:
         return []
     with plain(path) as text, tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
         try:
-            return [read_profile(block, wanted) for block in cut(text, BLOCKS, Path(folder))]
+            return [read_profile(block, wanted) for block in cut(text, BLOCKS, Path(folder), wanted.event)]
         except ResultSaysNoError:
             # A block has no sample of the event.
             return []

@@ -112,3 +112,24 @@ def test_stacks_without_the_time_of_the_first_cannot_be_parted(tmp_path: Path, h
     path.with_suffix(".times").write_text(head)
     with pytest.raises(RecordError, match=told):
         write_by_child(path, {71: tmp_path / "server.folded"}, 0, 10**15)
+
+
+def test_times_are_of_the_event_that_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "script.txt"
+    samples = [
+        f"srv 10 [000] {at // 10}.{at % 10:06d}:          1 {'page-faults' if at % 2 else 'cycles'}: \n"
+        f"\t    10 f{at % 2} (/bin/srv)\n\n"
+        for at in range(10, 60)
+    ]
+    path.write_text("".join(samples))
+    both, cycles = sample_times(path), sample_times(path, "cycles")
+    assert both is not None
+    assert cycles is not None
+    assert (len(both), len(cycles)) == (50, 25)
+    hybrid = sample_times(path, "cycles + page-faults")
+    assert hybrid is not None
+    assert len(hybrid) == 50
+    assert sample_times(path, "branches") is None
+    target = tmp_path / "cut.txt"
+    assert write_between(path, 0, 2, target, "page-faults") == 10
+    assert "cycles" not in target.read_text()
