@@ -69,8 +69,10 @@ impl<C: Codec> State<C> {
     }
 
     pub(super) fn break_link(&mut self, slot: usize, kind: &'static str) {
-        if self.connections[slot].link == Link::Opening {
-            self.refused(slot, kind);
+        match self.connections[slot].link {
+            Link::Opening => self.refused(slot, kind),
+            Link::Up => self.lost_early(slot, kind),
+            _ => {}
         }
         let connection = &mut self.connections[slot];
         if matches!(connection.link, Link::Opening | Link::Up) {

@@ -24,6 +24,8 @@ pub(super) struct Handshakes {
     refusal: Option<String>,
     /// Whether all have once been up.
     settled: bool,
+    /// Connections that came up and were lost before all had.
+    lost: usize,
     next_check_ns: u64,
 }
 
@@ -68,6 +70,19 @@ impl<C: Codec> State<C> {
             );
         }
         handshakes.refusal = Some(complaint.unwrap_or(kind).to_owned());
+    }
+
+    /// A connection that had come up has ended. Before all have once been up, that is a refusal where its protocol says why
+    /// (a server of TLS 1.3 looks at the client's certificate after the handshake), or where none stays.
+    pub(super) fn lost_early(&mut self, slot: usize, kind: &'static str) {
+        if self.handshakes.settled {
+            return;
+        }
+        self.handshakes.lost += 1;
+        let is_told = self.connections[slot].codec.complaint().is_some();
+        if is_told || self.handshakes.lost > 2 * self.connections.len() {
+            self.refused(slot, kind);
+        }
     }
 
     /// Breaks connections whose server has been silent in the handshake for too long.

@@ -149,6 +149,17 @@ impl Text {
         self.pieces.iter().any(is_value)
     }
 
+    /// Whether it depends on the key that is drawn.
+    pub fn has_key(&self) -> bool {
+        let is_keys = |p: &Piece| !matches!(p, Piece::Literal(_) | Piece::Uniform { .. });
+        self.pieces.iter().any(is_keys)
+    }
+
+    /// Whether it depends on the size of the key's value.
+    pub fn has_value_size(&self) -> bool {
+        self.has_value() || self.pieces.contains(&Piece::ValueBytes)
+    }
+
     /// Whether it holds bytes that no text protocol can carry.
     pub fn has_binary(&self) -> bool {
         self.pieces.iter().any(|p| matches!(p, Piece::Value(_)))

@@ -261,6 +261,47 @@ fn changed_records_are_noticed() {
     assert_eq!(pair.answers, []);
 }
 
+/// What a client that trusts a self-signed certificate by name says of its server; None where it goes well.
+fn said_of_self_signed(change: impl Fn(&mut CertificateParams)) -> Option<String> {
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    change(&mut params);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("c.pem");
+    std::fs::write(&file, certificate.pem()).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    let tls = settings::Tls {
+        ca: Some(file),
+        name: "localhost".to_owned(),
+        insecure: false,
+        client: None,
+    };
+    let client = Tls::new(MemcachedText::default(), Trust::new(&tls).unwrap());
+    let server = ServerConnection::new(Arc::new(config)).unwrap();
+    let mut pair = Pair::new(client, server, 1000);
+    let shaken = pair.settle();
+    shaken
+        .err()
+        .map(|_| pair.client.complaint().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_self_signed_certificate_is_trusted_within_its_time() {
+    assert_eq!(said_of_self_signed(|_| ()), None);
+    let expired = said_of_self_signed(|params| params.not_after = rcgen::date_time_ymd(2001, 1, 1));
+    assert!(expired.unwrap().contains("has expired"));
+    let early = said_of_self_signed(|params| params.not_before = rcgen::date_time_ymd(2999, 1, 1));
+    assert!(early.unwrap().contains("not valid yet"));
+}
+
 #[test]
 fn what_cannot_be_trusted_is_refused_at_once() {
     let folder = TempDir::new().unwrap();

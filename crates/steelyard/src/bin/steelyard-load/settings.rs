@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use steelyard::{Exit, Failure, args};
 use steelyard_launch::pin_to_cpus;
-use steelyard_load::mix::{Mix, MixFile};
+use steelyard_load::mix::{Mix, MixFile, Text};
 use steelyard_load::progress::Progress;
 use steelyard_load::schedule::Arrival;
 use steelyard_load::settings::{Credentials, Secret, Tls, Turn};
@@ -36,6 +36,7 @@ pub fn settings(given: &LoadArguments, searches: bool) -> Result<Settings, Failu
     };
     let protocol = Protocol::from(arguments.protocol);
     let mix = mix(arguments, protocol).map_err(usage)?;
+    needed(arguments, &mix).map_err(usage)?;
     let asked = mix.keys.clone();
     let sizes = |name, given: &Option<String>, of_mix: Option<Sizes>, default| match given {
         Some(text) => Sizes::parse(text, name).map_err(usage),
@@ -170,6 +171,30 @@ fn mix(arguments: &LoadArguments, protocol: Protocol) -> Result<Mix, LoadError> 
         }
         None => Mix::of_gets_and_sets(protocol, arguments.set_ratio.unwrap_or(0.0)),
     }
+}
+
+/// Refuses flags about keys and values where no request has any: they would change nothing.
+fn needed(arguments: &LoadArguments, mix: &Mix) -> Result<(), LoadError> {
+    if arguments.trace.is_some() {
+        return Ok(());
+    }
+    let any = |test: fn(&Text) -> bool| mix.templates().any(|t| t.texts().into_iter().any(test));
+    let flags = [
+        ("--keys", arguments.keys.is_some()),
+        ("--key-distribution", arguments.key_distribution.is_some()),
+        ("--key-sizes", arguments.key_sizes.is_some()),
+    ];
+    for (name, given) in flags {
+        if given && !any(Text::has_key) {
+            let why = "no request of this load has a key: put {key} into --path or the mix";
+            return Err(LoadError::setting(name, why));
+        }
+    }
+    if arguments.value_sizes.is_some() && !any(Text::has_value_size) {
+        let why = "no request of this load has a value: put {value} or {text} into the mix";
+        return Err(LoadError::setting("--value-sizes", why));
+    }
+    Ok(())
 }
 
 /// The trace that the flags name, read through.

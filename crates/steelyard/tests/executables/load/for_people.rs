@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::support::{Server, finish, next_request};
 
-const SHORT: &str = "--warmup 0s --duration 300ms --drain 200ms --connections 2 --progress none";
+const SHORT: &str = "--warmup 0s --duration 300ms --drain 200ms --progress none";
 
 /// Runs the program against `url`, where HOST is the server, as a person does.
 fn told(server: SocketAddr, url: &str, more: &str) -> (Output, String) {
@@ -15,6 +15,11 @@ fn told(server: SocketAddr, url: &str, more: &str) -> (Output, String) {
         .arg(url.replace("HOST", &server.to_string()))
         .args(SHORT.split_whitespace())
         .args(more.split_whitespace())
+        .args(
+            ["--connections", "2"]
+                .iter()
+                .filter(|_| !more.contains("--connections")),
+        )
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -112,4 +117,22 @@ fn a_log_that_does_not_fit_on_its_disk_ends_with_4_and_one_line() {
     // What is no file of a disk takes a log as well.
     let (output, _) = told(server.address, "memcache://HOST", "--hlog /dev/null");
     assert!(matches!(output.status.code(), Some(0 | 1)));
+}
+
+#[test]
+fn a_server_that_ends_connections_before_all_are_up_is_refused() {
+    // One connection at a time, and each is closed soon.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::Read;
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 512]);
+            let _ = stream.write_all(b"+OK\r\n");
+        }
+    });
+    let (output, _) = told(address, "redis://:word@HOST", "--connections 3");
+    let said = String::from_utf8(output.stderr).unwrap();
+    // 1 where all were up for a moment, and the load began.
+    assert!(matches!(output.status.code(), Some(1 | 3)), "{said}");
 }

@@ -208,6 +208,14 @@ fn flags_that_a_protocol_has_not_are_refused_by_name() {
             "redis://HOST --token-file a",
             "--token-file: redis has no bearer tokens",
         ),
+        (
+            "http://HOST/a --keys 5",
+            "--keys: no request of this load has a key",
+        ),
+        (
+            "http://HOST/{key} --value-sizes 5",
+            "--value-sizes: no request of this load has a value",
+        ),
         ("memcache://me:pw@HOST", "URL: memcached has no users"),
     ] {
         let output = run(address, line);

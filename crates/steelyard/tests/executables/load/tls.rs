@@ -489,7 +489,8 @@ fn a_server_that_wants_a_certificate_gets_one() {
     let output = finish(child, Duration::from_secs(20));
     let said = String::from_utf8_lossy(&output.stderr).into_owned()
         + &String::from_utf8_lossy(&output.stdout);
-    assert_ne!(output.status.code(), Some(0), "{said}");
+    // Before the load begins (3), or where the handshakes were over already, as errors of the load (1).
+    assert!(matches!(output.status.code(), Some(1 | 3)), "{said}");
     assert!(
         said.contains("tls-client-certificate") || said.contains("--tls-cert"),
         "{said}"
