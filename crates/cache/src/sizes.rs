@@ -37,9 +37,9 @@ impl Sizes {
             path: path.to_owned(),
             reason,
         };
-        let text = steelyard_record::read_file(path, steelyard_record::FILE_BYTES_MAX)
+        let text = steelyard_record::read_text_file(path, steelyard_record::FILE_BYTES_MAX)
             .map_err(|error| fail(error.to_string()))?;
-        let file: File = serde_json::from_slice(&text)
+        let file: File = serde_json::from_str(&text)
             .map_err(|error| fail(format!("not a distribution with quantiles: {error}")))?;
         Self::from_file(file).map_err(fail)
     }

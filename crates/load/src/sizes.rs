@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use steelyard_record::{FILE_BYTES_MAX, read_file};
+use steelyard_record::{FILE_BYTES_MAX, read_text_file};
 
 use crate::LoadError;
 
@@ -64,11 +64,11 @@ impl Sizes {
             path: path.to_owned(),
             why,
         };
-        let text = read_file(path, FILE_BYTES_MAX).map_err(|source| LoadError::File {
+        let text = read_text_file(path, FILE_BYTES_MAX).map_err(|source| LoadError::File {
             path: path.to_owned(),
             source,
         })?;
-        let file: File = serde_json::from_slice(&text)
+        let file: File = serde_json::from_str(&text)
             .map_err(|error| bad(format!("not a distribution: {error}")))?;
         if file.kind != "distribution" {
             return Err(bad(format!(

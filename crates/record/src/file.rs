@@ -44,15 +44,58 @@ pub fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The same as text.
+/// The same as text: UTF-8, or UTF-16 with a byte-order mark, which is left out.
 pub fn read_text_file(path: &Path, bytes_max: u64) -> io::Result<String> {
-    String::from_utf8(read_file(path, bytes_max)?)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+    text_of(read_file(path, bytes_max)?)
+        .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
+/// The text of a file as editors and spreadsheets write it, without its byte-order mark; the error names the encoding.
+pub fn text_of(bytes: Vec<u8>) -> Result<String, &'static str> {
+    let wide = |rest: &[u8], unit: fn([u8; 2]) -> u16| {
+        let units = rest.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+        let text: Result<String, _> = char::decode_utf16(units).collect();
+        match (text, rest.len() % 2) {
+            (Ok(text), 0) => Ok(text),
+            _ => Err("not UTF-16, which its byte-order mark says"),
+        }
+    };
+    match bytes.as_slice() {
+        [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
+        _ => {
+            let mut text = String::from_utf8(bytes).map_err(|_| "not UTF-8: save it as UTF-8")?;
+            if text.starts_with('\u{feff}') {
+                text.drain(..'\u{feff}'.len_utf8());
+            }
+            Ok(text)
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_of_editors_is_read_without_its_mark() {
+        let units = |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            text.encode_utf16().flat_map(bytes).collect()
+        };
+        let text = "caf\u{e9} = 1\n";
+        let marked = format!("\u{feff}{text}");
+        for bytes in [
+            text.as_bytes().to_vec(),
+            marked.as_bytes().to_vec(),
+            units(&marked, u16::to_le_bytes),
+            units(&marked, u16::to_be_bytes),
+        ] {
+            assert_eq!(text_of(bytes).as_deref(), Ok(text));
+        }
+        assert!(text_of(b"caf\xe9".to_vec()).is_err());
+        assert!(text_of(b"\xff\xfea".to_vec()).is_err());
+        assert!(text_of(b"\xff\xfe\x00\xd8".to_vec()).is_err());
+    }
 
     #[test]
     fn only_regular_files_up_to_the_bound_are_read() {

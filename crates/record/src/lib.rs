@@ -43,7 +43,7 @@ pub use colocation::{
 };
 pub use counter_plan::{CounterPlan, Modes, PlannedEvent};
 pub use error::RecordError;
-pub use file::{FILE_BYTES_MAX, open_file, read_file, read_text_file};
+pub use file::{FILE_BYTES_MAX, open_file, read_file, read_text_file, text_of};
 pub use health::{
     BandwidthRow, CoreToCore, DiskHealth, DiskRow, Estimate, HealthCache, HealthConditions,
     HealthCpu, HealthMachine, HealthNode, HealthResult, HealthSettings, LatencyPoint,

@@ -142,6 +142,12 @@ impl Reader {
         if !reader.read_line()? {
             return Err(bad(path, "it is empty"));
         }
+        if matches!(reader.line.as_slice(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) {
+            return Err(bad(path, "it is UTF-16: save it as UTF-8"));
+        }
+        if reader.line.starts_with("\u{feff}".as_bytes()) {
+            reader.line.drain(.."\u{feff}".len());
+        }
         reader.columns = Columns::parse(reader.text()?).map_err(|why| reader.wrong(why))?;
         Ok(reader)
     }

@@ -136,3 +136,32 @@ fn a_server_that_ends_connections_before_all_are_up_is_refused() {
     // 1 where all were up for a moment, and the load began.
     assert!(matches!(output.status.code(), Some(1 | 3)), "{said}");
 }
+
+#[test]
+fn files_of_editors_and_spreadsheets_are_read_or_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = "time_s,operation,key,size\n0,get,a,\n9,get,a,\n";
+    let mix = "schema_version = \"1.0\"\nkind = \"mix\"\n[[operation]]\nname = \"get\"\nweight = 1\n\
+               effect = \"read\"\nmemcached = [\"get\", \"{key}\"]\n";
+    let wide = |text: &str| -> Vec<u8> {
+        let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        units.flat_map(u16::to_le_bytes).collect()
+    };
+    let marked = |text: &str| format!("\u{feff}{text}").into_bytes();
+    for (flag, content, code) in [
+        ("--trace", marked(trace), 0),
+        ("--trace", wide(trace), 2),
+        ("--mix", mix.as_bytes().to_vec(), 0),
+        ("--mix", marked(mix), 0),
+        ("--mix", wide(mix), 0),
+    ] {
+        let file = folder.path().join("file.toml");
+        std::fs::write(&file, content).unwrap();
+        let address = "127.0.0.1:1".parse().unwrap();
+        let more = format!("--check {flag} {}", file.display());
+        let (output, _) = told(address, "memcache://HOST", &more);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{flag}: {said}");
+        assert_eq!(said.contains("UTF-16"), code == 2, "{said}");
+    }
+}
