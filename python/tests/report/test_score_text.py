@@ -1,6 +1,7 @@
 """Interval, spread, worst and best part stand beside a score in every place that shows one."""
 
 import io
+import re
 from typing import Any
 
 import pytest
@@ -104,3 +105,19 @@ def test_the_command_score_prints_them(capsys: pytest.CaptureFixture[str]) -> No
     for note in score_text(SCORE).notes:
         assert plain(note) in printed
     assert "one run only" in printed
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 120])
+def test_a_narrow_terminal_keeps_results_and_verdicts_whole(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(suite_summary(suite(), {}), markup=False)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    lines = text.splitlines()
+    head = next(line for line in lines if line.startswith("member"))
+    assert "result" in head
+    assert "verdict" in head
+    rows = lines[lines.index(head) + 2 :]
+    for member in suite().members:
+        assert any(row.startswith(member.benchmark) for row in rows)
+    # An ellipsis is the mark of what was not run, never a cut figure.
+    assert not re.search(r"\w…", "".join(rows))

@@ -7,10 +7,11 @@ Not here: printing, and what a single run says (``table``).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -43,7 +44,7 @@ def suite_summary(
     parts: list[RenderableType] = [_title(suite), _overall(suite), safe(says(suite, runs))]
     if suite.status_reason:
         parts.append(safe(suite.status_reason))
-    parts += [Text(), _members(suite, runs)]
+    parts += [Text(), _Members(suite, runs)]
     for member in suite.members:
         parts += _details(member, runs.get(member.benchmark, ()))
     if suite.overall is not None and suite.overall.withheld:
@@ -83,15 +84,45 @@ def _overall(suite: Suite) -> Group:
     return Group(*parts)
 
 
+@dataclass(frozen=True)
+class _Members:
+    """The table of members; a narrow terminal gets the columns that answer, whole."""
+
+    suite: Suite
+    runs: Mapping[str, Sequence[Run]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table with as many columns as there is room for."""
+        table = _members(self.suite, self.runs)
+        for header in _NARROW:
+            # Columns that do not wrap need all of their width, the verdict its longest word.
+            wide = options.update(width=10_000)
+            needed = _VERDICT_WIDTH + sum(
+                3
+                + max(console.measure(cell, options=wide).maximum for cell in (column.header, *column.cells))
+                for column in table.columns
+                if column.header != "verdict"
+            )
+            if needed <= options.max_width:
+                break
+            table.columns = [column for column in table.columns if column.header != header]
+        yield table
+
+
+_VERDICT_WIDTH = 16
+_NARROW = ("expected", "CPU", "95 % interval", "score")
+"""Columns that a narrow terminal loses, one after another: the verdict and the result stay."""
+
+
 def _members(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("member", no_wrap=True)
-    table.add_column("result", justify="right", overflow="fold")
+    table.add_column("result", justify="right", no_wrap=True)
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("95 % interval", no_wrap=True)
     table.add_column("CPU", justify="right", no_wrap=True)
     table.add_column("expected", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
+    table.add_column("verdict", overflow="fold", min_width=_VERDICT_WIDTH)
     for member in suite.members:
         value = value_of(member, runs.get(member.benchmark, ()))
         level, word, _ = state_of(member)
