@@ -87,7 +87,7 @@ fn read_once(path: &Path, format: Format, wanted: &Wanted<'_>) -> Result<Profile
         .map_err(io)?;
     if matches!(format, Format::Auto | Format::Script) && looks_like_script(&decompressed(&start)) {
         let text = MultiGzDecoder::new(start.as_slice().chain(input));
-        return read_script(&[], text, wanted.event).map_err(io);
+        return read_script(&[], text, wanted).map_err(io);
     }
     let format = match format {
         Format::Auto => detect(&start).ok_or_else(|| ProfileError::Malformed {
@@ -106,8 +106,9 @@ fn read_once(path: &Path, format: Format, wanted: &Wanted<'_>) -> Result<Profile
         }
     };
     match format {
-        Format::Script | Format::Auto => read_script(&start, input, wanted.event).map_err(io),
-        Format::Pprof => pprof::read(start.as_slice().chain(input), wanted.event)
+        Format::Script | Format::Auto => read_script(&start, input, wanted).map_err(io),
+        Format::Pprof => pprof::read(start.as_slice().chain(input), wanted)
+            .map(|profile| without_symfs(profile, wanted))
             .map_err(malformed("pprof profile")),
         Format::PerfData => {
             let whole = start.as_slice().chain(input);
@@ -145,8 +146,17 @@ fn read_perf_data(
     Ok(perf_data::read_file(copy, wanted))
 }
 
-fn read_script(start: &[u8], mut input: impl Read, event: Option<&str>) -> io::Result<Profile> {
-    let mut reader = ScriptReader::new(event);
+/// Says that a folder of files was of no use, where names are in the input itself.
+fn without_symfs(mut profile: Profile, wanted: &Wanted<'_>) -> Profile {
+    if wanted.symfs.is_some() {
+        profile.reduced("--symfs was not used: the names are in the file itself");
+    }
+    profile
+}
+
+fn read_script(start: &[u8], mut input: impl Read, wanted: &Wanted<'_>) -> io::Result<Profile> {
+    let mut reader = ScriptReader::new(wanted.event);
+    reader.wants_lines = wanted.lines;
     reader.feed(start);
     let mut piece = vec![0; PIECE_BYTES];
     loop {
@@ -157,7 +167,7 @@ fn read_script(start: &[u8], mut input: impl Read, event: Option<&str>) -> io::R
             Err(error) => return Err(error),
         }
     }
-    Ok(reader.finish())
+    Ok(without_symfs(reader.finish(), wanted))
 }
 
 /// What a compressed file's first bytes hold, empty of another.

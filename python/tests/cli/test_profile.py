@@ -180,6 +180,16 @@ def test_an_event_is_named_chosen_and_refused(tmp_path: Path, capfd: pytest.Capt
     assert "do not name their event" in err
 
 
+@pytest.mark.parametrize("flag", [["--lines"], ["--symfs", "root"]])
+def test_flags_that_folded_stacks_have_no_use_for_are_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], flag: list[str]
+) -> None:
+    path = folded(tmp_path, STACKS)
+    code, out, err = _run(capfd, "show", str(path), *flag)
+    assert (code, out) == (2, "")
+    assert "folded stacks have their names" in err
+
+
 def test_the_executable_is_given_the_event(
     program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ use prost::Message;
 
 use crate::names::{UNKNOWN, clean, function_name, module_name};
 use crate::stacks::Periods;
-use crate::{Profile, WeightUnit};
+use crate::{Profile, Wanted, WeightUnit};
 use messages as pb;
 use types::Types;
 
@@ -182,13 +182,13 @@ fn add_frames(profile: &Profile, message: &mut pb::Profile, strings: &mut String
     }
 }
 
-/// Reads a profile, gzipped or not: its values of the type `event`, or of the type that pprof shows.
+/// Reads a profile, gzipped or not: its values of the type that is wanted as the event, or of the one that pprof shows.
 ///
 /// A profile without that type is read as empty, with the types that there are as the reason.
 ///
 /// # Errors
 /// One sentence that says why it is none.
-pub fn read(mut input: impl Read, event: Option<&str>) -> Result<Profile, String> {
+pub fn read(mut input: impl Read, wanted: &Wanted<'_>) -> Result<Profile, String> {
     let mut start = [0; 2];
     input
         .read_exact(&mut start)
@@ -210,7 +210,7 @@ pub fn read(mut input: impl Read, event: Option<&str>) -> Result<Profile, String
     if message.sample_type.is_empty() || message.string_table.is_empty() {
         return Err("it has no sample types".to_owned());
     }
-    Ok(Reading::new(&message).profile(event))
+    Ok(Reading::new(&message).profile(wanted))
 }
 
 /// A message with its tables by id.
@@ -246,10 +246,10 @@ impl<'a> Reading<'a> {
         String::from_utf8_lossy(self.bytes(number)).into_owned()
     }
 
-    fn profile(&self, event: Option<&str>) -> Profile {
+    fn profile(&self, wanted: &Wanted<'_>) -> Profile {
         let mut profile = Profile::default();
         let types = Types::of(self.message, |number| self.text(number));
-        let chosen = match types.choose(event) {
+        let chosen = match types.choose(wanted.event) {
             Ok(chosen) => chosen,
             Err(reason) => {
                 profile.reduced(reason);
@@ -260,14 +260,17 @@ impl<'a> Reading<'a> {
         profile.head.unit = chosen.unit;
         profile.weight_unit = chosen.weight_unit;
         profile.head.hz = chosen.hz;
-        if let Some(reason) = types.others(chosen.value_at).filter(|_| event.is_none()) {
+        if let Some(reason) = types
+            .others(chosen.value_at)
+            .filter(|_| wanted.event.is_none())
+        {
             profile.reduced(reason);
         }
         if self.message.duration_nanos > 0 {
             profile.head.duration_s = Some(self.message.duration_nanos as f64 / 1e9);
         }
         let unnamed = self.main_program();
-        let locations = self.locations(&mut profile);
+        let locations = self.locations(&mut profile, wanted.lines);
         let mut numbers = Vec::new();
         let mut negative = 0_u64;
         for sample in &self.message.sample {
@@ -353,7 +356,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The frames of each location, leaf first: inlined functions come before those they are inlined in.
-    fn locations(&self, profile: &mut Profile) -> HashMap<u64, Vec<u32>> {
+    fn locations(&self, profile: &mut Profile, with_lines: bool) -> HashMap<u64, Vec<u32>> {
         let mut locations = HashMap::new();
         for location in &self.message.location {
             let path = self
@@ -365,12 +368,15 @@ impl<'a> Reading<'a> {
                 .map_or("".into(), |path| module_name(path, false));
             let mut frames = Vec::with_capacity(location.line.len().max(1));
             for line in location.line.iter().take(DEEPEST) {
-                let name = self
-                    .functions
-                    .get(&line.function_id)
-                    .map(|function| self.text(function.name));
-                let name = name.unwrap_or_default();
-                frames.push(profile.frames.intern(&function_name(&name), &module));
+                let function = self.functions.get(&line.function_id);
+                let name = function.map(|function| self.text(function.name));
+                let mut name = function_name(&name.unwrap_or_default()).into_owned();
+                if let Some(function) = function.filter(|_| with_lines && line.line > 0) {
+                    let path = self.text(function.filename);
+                    let file = path.rsplit('/').next().unwrap_or_default();
+                    name = format!("{name} ({file}:{})", line.line);
+                }
+                frames.push(profile.frames.intern(&clean(name.into()), &module));
             }
             if frames.is_empty() {
                 frames.push(profile.frames.intern(UNKNOWN, &module));

@@ -1,5 +1,14 @@
 use super::*;
 
+/// Reads values of this type.
+fn read(input: impl Read, event: Option<&str>) -> Result<Profile, String> {
+    let wanted = Wanted {
+        event,
+        ..Wanted::default()
+    };
+    super::read(input, &wanted)
+}
+
 fn example() -> Profile {
     let mut profile = Profile::default();
     profile.set_event("cpu-clock");
@@ -261,6 +270,21 @@ fn values_that_are_no_samples_keep_their_name_when_written_again() {
     let mut bytes = Vec::new();
     write(&read(heap.as_slice(), None).unwrap(), 0, &mut bytes).unwrap();
     assert_eq!(shown(&bytes, None), shown(&heap, None));
+}
+
+#[test]
+fn lines_of_the_source_are_read_where_they_are_wanted() {
+    let bytes = of_types(&[("samples", "count")], "", &[("f", &[4])]);
+    let mut message = pb::Profile::decode(bytes.as_slice()).unwrap();
+    message.string_table.push(b"/src/main.go".to_vec());
+    message.function[0].filename = message.string_table.len() as i64 - 1;
+    message.location[0].line[0].line = 12;
+    let wanted = Wanted {
+        lines: true,
+        ..Wanted::default()
+    };
+    let profile = super::read(message.encode_to_vec().as_slice(), &wanted).unwrap();
+    assert!(folded(&profile).ends_with(";f (main.go:12) 4\n"));
 }
 
 #[test]

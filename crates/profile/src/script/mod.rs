@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Profile;
 use crate::events::EventFilter;
-use crate::names::{UNKNOWN, function_name, is_kernel, module_name};
+use crate::names::{UNKNOWN, clean, function_name, is_kernel, module_name};
 
 /// Longest line that is read; what is beyond belongs to no sample `perf` writes.
 const LONGEST_LINE: usize = 1 << 20;
@@ -93,6 +93,8 @@ pub struct ScriptReader {
     lost: Option<u64>,
     /// A line that is nothing by itself: the command, where it is all that `-F` keeps of a sample's first line.
     pending: Option<Vec<u8>>,
+    /// Whether places in the source are kept beside functions.
+    pub wants_lines: bool,
     /// The sample's frames begin with a tab, so that other lines are none.
     tabbed: bool,
     /// Samples of which a command, a frame, or the name of a function was seen.
@@ -126,6 +128,7 @@ impl ScriptReader {
             unread_lines: 0,
             lost: None,
             pending: None,
+            wants_lines: false,
             tabbed: false,
             seen: Seen::default(),
         }
@@ -213,7 +216,7 @@ impl ScriptReader {
         let indented = line[0].is_ascii_whitespace();
         let in_sample = !self.stack.is_empty() || self.skipping;
         if in_sample && self.is_beside_frames(line, indented) {
-            return;
+            return self.place(line);
         }
         if (indented && self.in_chain && !begins_sample(line))
             || (!indented && in_sample && self.is_bare_frame(line))
@@ -229,6 +232,23 @@ impl ScriptReader {
             return self.comment(line);
         }
         self.sample_line(line);
+    }
+
+    /// Adds the place in the source to the frame above, where it is wanted and the line is one.
+    fn place(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line.trim_ascii());
+        let is_line = text
+            .rsplit_once(':')
+            .is_some_and(|(file, number)| file != "??" && number.parse::<u32>().is_ok());
+        if !self.wants_lines || !is_line || self.stack.len() < 2 {
+            return;
+        }
+        let Some(last) = self.stack.last_mut() else {
+            return;
+        };
+        let frame = &self.profile.frames.frames()[*last as usize];
+        let (name, module) = (format!("{} ({text})", frame.name), frame.module.clone());
+        *last = self.profile.frames.intern(&clean(name.into()), &module);
     }
 
     /// Whether a line that begins with no tab is another field of the sample whose frames do.

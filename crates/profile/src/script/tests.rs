@@ -282,6 +282,19 @@ fn what_lacks_a_field_is_read_without_it_and_names_it() {
 }
 
 #[test]
+fn places_in_the_source_are_kept_where_they_are_wanted() {
+    let text = "spin 77   814.294837: cpu-clock: \n\t            1162 inner (/opt/spin)\n  spin.c:6\n|6   x += i;\n\
+                \t            1200 main (/opt/spin)\n  ??:0\n\n";
+    let mut reader = ScriptReader::new(None);
+    reader.wants_lines = true;
+    reader.feed(text.as_bytes());
+    assert_eq!(
+        folded(&reader.finish()),
+        "spin;main [spin];inner (spin.c:6) [spin] 1\n"
+    );
+}
+
+#[test]
 fn one_line_samples_are_read_whatever_stands_before_the_frame() {
     for line in [
         "            spin  ffffffff81775dda elf_load ([kernel.kallsyms])",

@@ -136,7 +136,7 @@ struct Convert {
     /// Folder that stands for the root of the machine that was recorded: names come from the files below it.
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
-    /// Name functions of perf.data with the line of the source, as `main (main.c:12)`, where debug information has it.
+    /// Name functions with the line of the source, as `main (main.c:12)`, where it is known.
     #[arg(long)]
     lines: bool,
     /// File to write [default: standard output].

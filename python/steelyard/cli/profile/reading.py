@@ -20,7 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from steelyard._base import ExitCode, RecordError, ResultSaysNoError, executable, open_regular
+from steelyard._base import (
+    ExitCode,
+    RecordError,
+    ResultSaysNoError,
+    UsageError,
+    executable,
+    open_regular,
+)
 from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.profile import Profile
 
@@ -64,7 +71,8 @@ def read_profile(path: Path, wanted: Wanted = ALL) -> Profile:
     """Read a profile in any form, folders of ``perf record --threads`` too.
 
     Raises RecordError when there is none in it, ResultSaysNoError when it has no such event,
-    EnvironmentLacksError when it needs the executable and there is none.
+    EnvironmentLacksError when it needs the executable and there is none, UsageError for flags that are
+    of no use.
     """
     if path.is_dir():
         if not (path / FOLDED).exists() and _is_of_threads(path):
@@ -101,6 +109,11 @@ def _read_plain(path: Path, name: Path, wanted: Wanted) -> Profile:
     if profile.reading.bad_lines * 2 > profile.reading.lines:
         return _fold(path, name, wanted)
     _check_event(profile, name, wanted.event)
+    if wanted.symfs is not None or wanted.lines:
+        raise UsageError(
+            f"{name}: --symfs and --lines name functions of perf.data, and folded stacks have their names",
+            hint="record with --lines, or fold perf.data again",
+        )
     return profile
 
 
