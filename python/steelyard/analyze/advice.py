@@ -90,12 +90,26 @@ ADVICE: dict[str, str] = {
 }
 
 
-def advice(check: Check) -> str | None:
+DESCRIBED: dict[str, str] = {
+    "foreign-load": "stop these processes, or keep them off the program's CPUs (taskset, a cgroup)",
+    "length": "measure for longer: --duration",
+    "samples": "measure for longer: --duration",
+    "steady": f"{_QUIET}; if it persists, measure for longer: --duration",
+    "steal": "repeat when the host is quiet, or on dedicated CPUs",
+}
+"""The same of a program of the user's (`characterize`), which has other flags."""
+
+
+def advice(check: Check, *, describes: bool = False) -> str | None:
     """Return what to do about ``check``; None where it passed, or is one that this version does not make.
+
+    ``describes`` says that the run describes a program of the user's.
 
     >>> advice(Check(id="rounds", level=Level.SUSPECT, claim="3 rounds were completed"))
     'measure for longer: --set time=...'
     >>> advice(Check(id="rounds", level=Level.VALID, claim="40 rounds were completed")) is None
     True
     """
-    return None if check.level is Level.VALID else ADVICE.get(check.id)
+    if check.level is Level.VALID:
+        return None
+    return DESCRIBED.get(check.id, ADVICE.get(check.id)) if describes else ADVICE.get(check.id)

@@ -111,7 +111,7 @@ def build(data: ReportData) -> dict[str, Any]:
 
 
 def _says(data: ReportData) -> str:
-    """Return what limits the run in one sentence; empty where no rule is sure of it, or the run is no result."""
+    """Return what limits the run in one sentence; empty where no rule is sure, or the run is no result."""
     if not data.complete or (data.run.verdict is not None and data.run.verdict.level is Level.INVALID):
         return ""
     first = next((one for one in data.findings if one.explained_ratio is not None and one.sure), None)
@@ -169,7 +169,10 @@ def _verdict(run: Run) -> dict[str, Any]:
     return {
         "level": run.verdict.level.value,
         "word": _LEVEL_WORDS[run.verdict.level],
-        "reasons": [(check, advice(check)) for check in run.verdict.reasons],
+        "reasons": [
+            (check, advice(check, describes=declaration.of_run(run.benchmark).describes))
+            for check in run.verdict.reasons
+        ],
         "checks": [_check(check) for check in run.verdict.checks],
     }
 

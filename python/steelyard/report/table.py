@@ -16,6 +16,7 @@ from rich.text import Text
 
 from steelyard.analyze import Finding
 from steelyard.analyze.advice import advice
+from steelyard.bench import declaration
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Run, RunStatus
 from steelyard.report import format as fmt
@@ -51,7 +52,8 @@ def run_summary(
     if isinstance(score, Score) and run.status is RunStatus.COMPLETE:
         parts += _score_notes(score)
     if run.verdict is not None:
-        parts += [_reason(check) for check in run.verdict.reasons]
+        describes = declaration.of_run(run.benchmark).describes
+        parts += [_reason(check, describes=describes) for check in run.verdict.reasons]
     if run.metrics:
         parts += [Text(), _metrics(run, names)]
     if recorded and run.status is RunStatus.COMPLETE:
@@ -147,9 +149,9 @@ def _score_notes(score: Score) -> list[RenderableType]:
     return [_line("score", fmt.plain(note), "dim") for note in score_text(score).notes]
 
 
-def _reason(check: Check) -> Table:
+def _reason(check: Check, *, describes: bool = False) -> Table:
     row = _line(check.id, check.claim, _STYLES[check.level])
-    todo = advice(check)
+    todo = advice(check, describes=describes)
     if todo is not None:
         row.add_row("", Text(f"→ {todo}", style="dim"))
     return row

@@ -1,10 +1,12 @@
 """Every check that can object says what to do."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from steelyard.analyze.advice import ADVICE
+from steelyard.analyze.advice import ADVICE, DESCRIBED, advice
+from steelyard.records import Check, Level
 from tests.analyze.check_names import ROOT, Emitted, Sources, emitted_by_rust, is_name, names_in_rust
 
 SEARCH = "crates/load/src/capacity/"
@@ -79,3 +81,26 @@ def test_advice_is_one_short_sentence() -> None:
         assert len(text) < 110, name
         assert "\n" not in text
         assert text.endswith("...") or not text.endswith("."), name
+
+
+def test_advice_about_a_users_program_has_flags_that_characterize_takes() -> None:
+    """What `characterize` may object to, of any run; the others are of benchmarks."""
+    reference = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
+    section = reference.partition("## steelyard characterize")[2].partition("\n## ")[0]
+    taken = set(re.findall(r"`(--[a-z-]+)", section))
+    assert "--duration" in taken
+    for name in (
+        "clock",
+        "foreign-load",
+        "hook",
+        "length",
+        "program",
+        "samples",
+        "steady",
+        "steal",
+        "telemetry",
+    ):
+        said = advice(Check(id=name, level=Level.SUSPECT, claim="x"), describes=True)
+        assert said is not None
+        assert set(re.findall(r"--[a-z-]+", said)) <= taken, said
+    assert DESCRIBED.keys() <= ADVICE.keys()
