@@ -12,12 +12,9 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from steelyard._base import ExitCode, SteelyardError
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer as Buffer
 
 _ERROR = 2
 """Standard error's descriptor."""
@@ -58,7 +55,7 @@ class _Descriptor(io.FileIO):
 
     is_lost = False
 
-    def write(self, data: "Buffer") -> int:
+    def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
         if self.is_lost:
             return memoryview(data).nbytes
         try:
