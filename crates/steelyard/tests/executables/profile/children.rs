@@ -1,10 +1,23 @@
 //! `steelyard-profile record --pid` of a process whose children do the work.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::support::{is_refused, profile, stderr};
 use super::{BUSY, child};
+
+/// A process whose parent is this one.
+fn child_of(parent: u32) -> Option<i32> {
+    let wanted = format!("\nPPid:\t{parent}\n");
+    std::fs::read_dir("/proc")
+        .ok()?
+        .flatten()
+        .find_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+            status.contains(&wanted).then_some(pid)
+        })
+}
 
 /// As the programs of a pipeline are, of which the shell alone is named.
 #[test]
@@ -17,12 +30,15 @@ fn children_that_were_there_before_are_sampled() {
         .spawn()
         .expect("a shell");
     let id = shell.id();
-    let children = format!("/proc/{id}/task/{id}/children");
+    let begin = Instant::now();
     let child_of_shell = loop {
-        let text = std::fs::read_to_string(&children).unwrap_or_default();
-        if let Some(Ok(pid)) = text.split_whitespace().next().map(str::parse::<i32>) {
+        if let Some(pid) = child_of(id) {
             break pid;
         }
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "the shell starts nothing"
+        );
         std::thread::sleep(Duration::from_millis(5));
     };
     let pid = id.to_string();
