@@ -63,7 +63,8 @@ _FUNCTION = re.compile(
     | [\w./-]*\.\(\*\w+\)\.\w+                      # net/http.(*conn).serve
     | (?:runtime|main)\.(?!(?:py|sh|js|rb|pl|exe|out)$)\w+(?:\.\w+)*$  # runtime.goexit, main.f.func1
     | \w+\([^()\d][^()]*\)$ | \w+\(\)$               # main(int, char**)
-    | _start$ | __libc_start_(?:call_)?main | start_thread$ | thread_start$ | _pthread_start$ | _*clone3?$ | <\w+>$
+    | _start$ | __libc_start_(?:call_)?main | (?:start_thread|thread_start|_pthread_start)$
+    | _*clone3?$ | <\w+>$
     | [A-Za-z_]\w{15,}$                              # longer than a command's name
     """
 )
