@@ -59,6 +59,19 @@ def test_outputs_without_a_header_are_told_apart(between: str) -> None:
     assert (found.outputs, found.unread) == (7, 0)
 
 
+@pytest.mark.parametrize("events", [("cycles",), ("cycles", "r11")])
+def test_outputs_of_one_or_two_events_are_told_apart_as_well(events: tuple[str, ...]) -> None:
+    found = parse_perf_stat("".join(csv(*((event, n) for event in events)) for n in (10, 20, 60)))
+    assert counts(found) == dict.fromkeys(events, 30)
+    assert found.outputs == 3
+
+
+def test_units_of_the_uncore_are_added_and_are_no_outputs() -> None:
+    found = parse_perf_stat(csv(("uncore_imc/cas_count_read/", 10), ("uncore_imc/cas_count_read/", 30)))
+    assert counts(found) == {"uncore_imc/cas_count_read/": 40}
+    assert found.outputs == 1
+
+
 def test_an_event_that_perf_counted_twice_is_no_second_output() -> None:
     found = parse_perf_stat(csv(("cycles", 5), ("instructions", 9), ("cycles", 6), ("r11", 1)))
     assert found.outputs == 1

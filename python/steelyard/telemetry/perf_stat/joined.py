@@ -16,10 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.telemetry.perf_stat.rows import Output, PerfMetric, Row
-
-_FEWEST = 3
-"""Different rows that an output needs to be told from others without a header."""
+from steelyard.telemetry.perf_stat.rows import UNCORE, Output, PerfMetric, Row
 
 
 @dataclass(frozen=True)
@@ -72,8 +69,10 @@ def _told_apart(rows: list[Row]) -> list[Row]:
         return rows
     keys = [(row.scope, row.entity, row.event) for row in rows]
     length = len(set(keys))
-    # One event alone may have been counted by several units of the uncore, or for several metrics.
-    if length < _FEWEST or len(keys) == length or len(keys) % length:
+    # Units of the uncore count under one name, each its own part.
+    if any(UNCORE.match(event) for _, _, event in keys):
+        return rows
+    if len(keys) == length or len(keys) % length:
         return rows
     if any(key != keys[number % length] for number, key in enumerate(keys)):
         return rows

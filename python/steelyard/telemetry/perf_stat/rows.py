@@ -34,7 +34,7 @@ _AGGREGATES = (
     (re.compile(r"N\d+"), "node"),
 )
 _THREAD = re.compile(r"(.+)-(\d+)")
-_UNCORE = re.compile(
+UNCORE = re.compile(
     r"(?:unc_|uncore|amd_df|amd_l3|amd_umc|arm_cmn|arm_dsu|nvidia_scf|power/|umc_)", re.IGNORECASE
 )
 
@@ -271,7 +271,7 @@ def _one(rows: Sequence[Row]) -> Row | None:
     if not known:
         return rows[0] if rows else None
     best = max(known, key=lambda row: row.coverage_ratio or 0.0)
-    if len(known) == 1 or not _UNCORE.match(best.event):
+    if len(known) == 1 or not UNCORE.match(best.event):
         return best
     ratios = [row.coverage_ratio for row in known if row.coverage_ratio is not None]
     return Row(
