@@ -217,7 +217,9 @@ def score(
     )
 )
 def health(
-    quick: Annotated[bool, typer.Option("--quick", help="Take about 20 s instead of some 4 minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Take about 20 s instead of some 4 minutes.")
+    ] = False,
     against: Annotated[
         str | None,
         typer.Option(
