@@ -107,6 +107,19 @@ def test_diff_tells_changes_and_exits_as_asked(tmp_path: Path, capfd: pytest.Cap
     assert table["rows"][0]["stands_out"] is True
 
 
+def test_a_difference_of_other_counts_has_their_unit(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    a = folded(tmp_path, {"srv;keep": 4000}, "# unit: bytes\n# event: inuse_space\n", "a.folded")
+    b = folded(tmp_path, {"srv;keep": 9000}, "# unit: bytes\n# event: inuse_space\n", "b.folded")
+    page = tmp_path / "page.html"
+    code, out, _ = _run(capfd, "diff", str(a), str(b), "--report", str(page))
+    assert code == 0
+    assert "a: 4,000 bytes" in out
+    assert "9,000 bytes" in page.read_text()
+    assert "9,000 samples" not in page.read_text()
+
+
 def test_diff_of_folders_of_runs_is_a_verdict(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for side, lock in (("before", 100), ("after", 900)):
         for run in range(4):
@@ -201,7 +214,9 @@ def test_the_executable_is_given_the_event(
         ["diff", str(path), str(path)],
     ):
         assert _run(capfd, *command, "--event", "cpu-clock")[0] == 0
-        assert (program / "arguments").read_text().endswith("--event cpu-clock\n")
+        assert " --event cpu-clock" in (program / "arguments").read_text()
+    # Only samples can be told from noise.
+    assert (program / "arguments").read_text().endswith("--weight samples\n")
     # What it says about an event that is not there is said as it is.
     monkeypatch.setenv("CODE", "1")
     code, _, err = _run(capfd, "show", str(path), "--event", "x")

@@ -128,6 +128,15 @@ class ProfileDiff:
     basis: str = "samples"
     """What a difference is held against: ``runs``, ``blocks`` or ``samples``."""
     runs: tuple[int, int] = (1, 1)
+    units: tuple[str, str] = (SAMPLES, SAMPLES)
+    """What is counted in A and in B."""
+    scales: tuple[int, int] = (1, 1)
+    """Counts of A and of B are in parts of 1/scale."""
+
+    def counted(self, side: int, count: int) -> str:
+        """Return a count of A (0) or B (1) with its unit."""
+        scale = self.scales[side]
+        return f"{count if scale == 1 else count / scale:,} {self.units[side]}"
 
     def table(self, by: str, measure: str = OWN) -> Table:
         """Return one table."""
@@ -250,6 +259,8 @@ def diff(
         tuple(_cautions(given, idle, basis, are_blocks)),
         basis,
         (1, 1) if are_blocks else (len(given[0]), len(given[1])),
+        (given[0][0].unit, given[1][0].unit),
+        (given[0][0].scale, given[1][0].scale),
     )
 
 

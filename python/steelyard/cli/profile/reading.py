@@ -56,11 +56,14 @@ class Wanted:
     """Folder that stands for the root of the machine that was recorded."""
     lines: bool = False
     """Whether functions have the line of the source beside them."""
+    samples: bool = False
+    """Whether samples are counted where they stand for different numbers of occurrences."""
 
     def flags(self) -> list[str]:
         """Return the executable's flags."""
         flags = ["--event", self.event] if self.event is not None else []
         flags += ["--symfs", str(self.symfs)] if self.symfs is not None else []
+        flags += ["--weight", "samples"] if self.samples else []
         return flags + (["--lines"] if self.lines else [])
 
 

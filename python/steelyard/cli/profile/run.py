@@ -323,7 +323,8 @@ def show_diff(
     from steelyard.cli.profile.sides import side_of
 
     chosen = rules_with(rules)
-    sides = [side_of(path, wanted) for path in paths]
+    # What a difference is held against is known of samples alone.
+    sides = [side_of(path, replace(wanted, samples=True)) for path in paths]
     are_blocks = all(side.blocks for side in sides)
     units = [side.blocks if are_blocks else side.runs for side in sides]
     result = diff(units[0], units[1], chosen, alpha=alpha, are_blocks=are_blocks)

@@ -149,8 +149,7 @@ def write_diff(
         "title": f"{names[0]} and {names[1]}",
         "eyebrow": "two profiles",
         "heading": heading_of(result),
-        "subline": f"{names[0]}: {result.a_samples:,} busy samples, {names[1]}: {result.b_samples:,}."
-        " Differences are of shares.",
+        "subline": f"{sides_of(result, names)}. Differences are of shares.",
         "cautions": [f"{caution[:1].upper()}{caution[1:]}." for caution in result.cautions],
         "facts": [],
         "charts": [chart for chart in charts if chart.drawable],
@@ -188,6 +187,13 @@ def heading_of(result: ProfileDiff) -> str:
         if result.stands_out
         else "No difference beyond the noise of sampling"
     )
+
+
+def sides_of(result: ProfileDiff, names: tuple[str, str]) -> str:
+    """Return how much was counted in A and in B; of samples those of busy processors."""
+    counts = [result.counted(0, result.a_samples), result.counted(1, result.b_samples)]
+    busy = [count.replace(f" {SAMPLES}", f" busy {SAMPLES}") for count in counts]
+    return f"{names[0]}: {busy[0]}, {names[1]}: {busy[1]}"
 
 
 def word_of(row: Change) -> str:
@@ -284,9 +290,9 @@ def _diff_table(table: Table, result: ProfileDiff) -> dict[str, Any]:
                 "name": row.name[:300],
                 "module": (row.module or "")[:80],
                 "a": fmt.quantity(row.a_ratio, "ratio"),
-                "a_raw": f"{row.a_samples:,} samples",
+                "a_raw": result.counted(0, row.a_samples),
                 "b": fmt.quantity(row.b_ratio, "ratio"),
-                "b_raw": f"{row.b_samples:,} samples",
+                "b_raw": result.counted(1, row.b_samples),
                 "difference": points(row.difference_ratio),
                 "interval": ""
                 if row.low_ratio is None or row.high_ratio is None

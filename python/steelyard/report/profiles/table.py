@@ -28,6 +28,7 @@ from steelyard.report.profiles.page import (
     facts_of,
     heading_of,
     points,
+    sides_of,
     word_of,
 )
 from steelyard.report.terminal import safe
@@ -130,7 +131,7 @@ def diff_summary(
     """Return a comparison: the change that matters most, then tables by function, category and module."""
     parts: list[RenderableType] = [
         safe(heading_of(result)),
-        safe(f"{names[0]}: {result.a_samples:,} busy samples, {names[1]}: {result.b_samples:,}"),
+        safe(sides_of(result, names)),
     ]
     parts[0].stylize("bold")  # type: ignore[union-attr]
     parts += [
