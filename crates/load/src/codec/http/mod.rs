@@ -105,7 +105,8 @@ impl Head {
         if name.eq_ignore_ascii_case(b"content-length") {
             // RFC 9110, 8.6: the same number several times is that number.
             for word in words {
-                let length = decimal(word).ok_or(CONTENT_LENGTH)?;
+                let digits = word.strip_prefix(b"+").unwrap_or(word);
+                let length = decimal(digits).ok_or(CONTENT_LENGTH)?;
                 if self.length.is_some_and(|known| known != length) {
                     return Err(CONTENT_LENGTH);
                 }
@@ -162,9 +163,10 @@ impl Http {
     fn take_line(&mut self, line: &[u8], answers: &mut Vec<Answer>) -> Result<(), ProtocolError> {
         match self.place {
             Place::Status => {
-                if line.is_empty() && self.head.bytes == 0 {
-                    // RFC 9112, 2.2 lets servers pass over an empty line before a request; some send one after a body.
-                    return Err(GARBAGE);
+                if line.is_empty() {
+                    // Some servers send a line end after a body that its length does not count.
+                    self.head.bytes = 0;
+                    return Ok(());
                 }
                 (self.head.status, self.head.is_1_0) = status(line)?;
                 self.place = Place::Headers;
@@ -205,7 +207,11 @@ impl Http {
         self.head.has_headers = true;
         let colon = memchr::memchr(b':', line).ok_or(HEADER_LINE)?;
         let name = line[..colon].trim_ascii_end();
-        if !name.first().is_some_and(u8::is_ascii_graphic) {
+        let Some(first) = name.first() else {
+            // A header without a name says nothing.
+            return Ok(());
+        };
+        if !first.is_ascii_graphic() {
             return Err(HEADER_LINE);
         }
         if matches!(name[0] | 0x20, b'c' | b't')
@@ -406,8 +412,9 @@ fn status(line: &[u8]) -> Result<(u16, bool), ProtocolError> {
     if !minor.is_ascii_digit() {
         return Err(VERSION);
     }
-    let digits = rest.strip_prefix(b" ").ok_or(STATUS_LINE)?;
-    if digits.len() < 3 || digits.get(3).is_some_and(|&b| b != b' ') {
+    let digits = rest.trim_ascii_start();
+    let ends = |byte: u8| matches!(byte, b' ' | b'\t');
+    if digits.len() == rest.len() || digits.len() < 3 || digits.get(3).is_some_and(|&b| !ends(b)) {
         return Err(STATUS_LINE);
     }
     let status = decimal(&digits[..3]).ok_or(STATUS_LINE)? as u16;

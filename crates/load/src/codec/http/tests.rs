@@ -125,7 +125,7 @@ fn garbage_is_an_error() {
     .concat();
     for (bad, why) in [
         (&b"VALUE k 0 1\r\n"[..], GARBAGE),
-        (b"\r\n", GARBAGE),
+        (b"HTTP/1.1200 OK\r\n", STATUS_LINE),
         (b"HTTP/2 200 OK\r\n", VERSION),
         (b"HTTP/1.1 20 OK\r\n", STATUS_LINE),
         (b"HTTP/1.1 2000 OK\r\n", STATUS_LINE),
@@ -133,7 +133,7 @@ fn garbage_is_an_error() {
         (b"HTTP/1.1 101 Switching\r\n\r\n", UPGRADE),
         (b"HTTP/1.1 200 OK\r\nno colon\r\n", HEADER_LINE),
         (b"HTTP/1.1 200 OK\r\n : a\r\n", HEADER_LINE),
-        (b"HTTP/1.1 200 OK\r\n:a\r\n", HEADER_LINE),
+        (b"HTTP/1.1 200 OK\r\n\x01: a\r\n", HEADER_LINE),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
             CONTENT_LENGTH,
@@ -179,6 +179,7 @@ fn forms_that_curl_takes_are_taken() {
         b"HTTP/1.1 200 OK\r\nContent-Length : 1\r\nX : y\r\n\r\na",
         b"HTTP/1.1 200 OK\r\nContent-Length:\r\n 1\r\n\r\na",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\na",
+        b"HTTP/1.1  200\tOK\r\nContent-Length: +1\r\n: nothing\r\n\r\na\r\n",
         b"HTTP/1.1 200 OK\r\nX: y,\r\n\tz: 5\r\nContent-Length: 1\r\n\r\na",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
         b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na",
