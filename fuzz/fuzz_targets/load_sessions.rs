@@ -55,6 +55,8 @@ static TRUST: LazyLock<Trust> = LazyLock::new(|| {
     let tls = settings::Tls {
         ca: Some(path),
         name: "localhost".to_owned(),
+        insecure: false,
+        client: None,
     };
     Trust::new(&tls).unwrap()
 });
