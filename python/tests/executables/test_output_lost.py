@@ -81,3 +81,31 @@ def test_the_locale_c_shows_everything(tmp_path: Path) -> None:
     code, _, said = ended([*STEELYARD, "report", "caf\u00e9"], tmp_path, **plain)
     assert code == 2
     assert "internal error" not in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["steelyard-profile", "fold", "perf.txt", "--output", "/dev/full"],
+        ["steelyard-profile", "pprof", "perf.txt", "--output", "/dev/full"],
+        [
+            "steelyard-cache",
+            "--listen",
+            "127.0.0.1:0",
+            "--stats-out",
+            "/dev/full",
+            "--stats-interval",
+            "50ms",
+        ],
+        ["steelyard-load", "--generate-docs", "/dev/full"],
+    ],
+    ids=lambda line: " ".join(line[:2]),
+)
+def test_a_file_that_takes_nothing_ends_a_program_with_a_line(line: list[str], tmp_path: Path) -> None:
+    (tmp_path / "perf.txt").write_text("db 1 [000] 1.5: 10 cycles:\n\t 55d0 work (/usr/bin/db)\n\n")
+    code, _, said = ended([str(executable(line[0])), *line[1:]], tmp_path)
+    assert code in (3, 4), said
+    lines = said.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{line[0]}: ")
+    assert "/dev/full" in lines[0]
