@@ -35,6 +35,14 @@ _THREAD_KEY = ("pid", "tid", "start_ticks")
 _PROCESS_KEY = ("pid", "start_ticks")
 
 
+LONG_NS = 250_000_000
+"""Sleep in one piece from which a thread in futex waits for other threads' work, not for a lock (convention).
+
+Whoever waits for a lock is woken when it is free. ``pthread_join`` and pools' idle members sleep in futex,
+too, for as long as other threads work or have none for them.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Sleep:
     """A thread's sleep in one place."""
@@ -44,6 +52,8 @@ class Sleep:
     call: str | None
     exact_ns: float
     sampled_ns: float
+    long_ns: float = 0.0
+    """Of ``exact_ns``, sleeps of `LONG_NS` and more, in one piece."""
 
 
 @dataclass(slots=True)
@@ -151,11 +161,12 @@ def _threads(rows: Any) -> list[ThreadLooks]:
     for row in _sleeps(rows):
         thread = threads[tuple(row[name] for name in _THREAD_KEY)]
         exact_ns, sampled_ns = float(row["exact_ns"] or 0), float(row["sampled_ns"] or 0)
+        long_ns = float(row["long_ns"] or 0)
         if row["state"] is None:
             thread.unseen_ns += sampled_ns
         else:
             thread.sleeps.append(
-                Sleep(row["state"], row["sleeps_in"], row["system_call"], exact_ns, sampled_ns)
+                Sleep(row["state"], row["sleeps_in"], row["system_call"], exact_ns, sampled_ns, long_ns)
             )
     return list(threads.values())
 
@@ -194,6 +205,8 @@ def _sleeps(rows: Any) -> list[dict[str, Any]]:
     moved = pairs.select(**keys, **place, exact_ns=zero, sampled_ns=rest - exact)
     parts = ibis.union(unmoved.filter(unmoved.exact_ns > 0), moved.filter(moved.sampled_ns > 0))
     summed = parts.group_by([*_THREAD_KEY, *_PLACE]).aggregate(
-        exact_ns=parts.exact_ns.sum(), sampled_ns=parts.sampled_ns.sum()
+        exact_ns=parts.exact_ns.sum(),
+        sampled_ns=parts.sampled_ns.sum(),
+        long_ns=ibis.ifelse(parts.exact_ns >= LONG_NS, parts.exact_ns, zero).sum(),
     )
     return fetch_rows(summed)

@@ -33,8 +33,6 @@ _LOCK_RATIO = 0.25
 _PLACES_NAMED = 12
 OWN_THREADS = "own threads"
 """Kind of a futex wait that is none for a lock: a join, or the idleness of a pool's member."""
-_LOCK_NS = 250_000_000
-"""Mean sleep in futex from which a thread waits for other threads' work, not for their lock (convention)."""
 RUSAGE = "CPU time of all its processes (getrusage) over the time elapsed"
 
 WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -249,11 +247,12 @@ def _sleep_kinds(thread: "ThreadLooks") -> dict[str, float]:
     seen: dict[str, float] = {}
     for sleep in thread.sleeps:
         kind = kind_of(sleep.where, sleep.state, sleep.call)
-        exact[kind] = exact.get(kind, 0.0) + sleep.exact_ns
+        long_ns = sleep.long_ns if kind == "lock" else 0.0
+        exact[kind] = exact.get(kind, 0.0) + sleep.exact_ns - long_ns
         seen[kind] = seen.get(kind, 0.0) + sleep.sampled_ns
-    if _waits_for_threads(thread, exact.get("lock", 0.0)):
-        exact[OWN_THREADS], seen[OWN_THREADS] = exact.pop("lock"), 0.0
-        exact["lock"] = 0.0
+        if long_ns:
+            exact[OWN_THREADS] = exact.get(OWN_THREADS, 0.0) + long_ns
+            seen.setdefault(OWN_THREADS, 0.0)
     # Sleep between two looks neither of which found the thread asleep is as that around other looks.
     sampled = sum(seen.values())
     known = seen if sampled else exact
@@ -262,15 +261,6 @@ def _sleep_kinds(thread: "ThreadLooks") -> dict[str, float]:
     whole = sum(weights.values())
     # Never found asleep: its sleeps are shorter than the looks are apart.
     return {kind: weight / whole for kind, weight in weights.items()} if whole else {"unknown": 1.0}
-
-
-def _waits_for_threads(thread: "ThreadLooks", exact_ns: float) -> bool:
-    """Return whether a thread's sleeps in futex in which it did not run between two looks are long.
-
-    Whoever waits for a lock is woken when it is free. ``pthread_join`` and pools' idle members sleep in
-    futex, too, for as long as other threads work or have none for them.
-    """
-    return exact_ns >= _LOCK_NS * max(1, _gain(thread, 2) or 0)
 
 
 def _places(threads: "Iterable[ThreadLooks]") -> dict[str, float]:
@@ -302,9 +292,7 @@ def _lock_switches(threads: "Iterable[ThreadLooks]") -> Quantity:
     for thread in threads:
         gain, lasted = _gain(thread, 2), thread.last_ns - thread.first_ns
         locks = [sleep for sleep in thread.sleeps if kind_of(sleep.where, sleep.state, sleep.call) == "lock"]
-        exact_ns = sum(sleep.exact_ns for sleep in locks)
-        asleep = sum(sleep.sampled_ns for sleep in locks)
-        asleep += 0 if _waits_for_threads(thread, exact_ns) else exact_ns
+        asleep = sum(sleep.sampled_ns + sleep.exact_ns - sleep.long_ns for sleep in locks)
         if gain is not None and lasted > 0 and asleep >= _LOCK_RATIO * lasted:
             switches, lasted_ns = switches + gain, lasted_ns + lasted
     if lasted_ns <= 0:

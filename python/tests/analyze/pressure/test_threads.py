@@ -142,17 +142,29 @@ def test_waiting_for_its_own_threads_is_no_contention(tmp_path: Path) -> None:
     found = observed(tmp_path / "idle", idle)
     assert found is not None
     assert found.wait("lock") == 0
+    # However often it ran before.
+    busy = thread(1, 0.1, where="futex_do_wait", slices=400)
+    begun = [[thread(1, 0.0, state="R"), worker[0]], [busy, worker[1]]]
+    later = observed(tmp_path / "busy", [*begun, [worker[2]], [worker[3], busy | {"unmoved_ns": 3 * SECOND}]])
+    assert later is not None
+    assert later.wait("own threads") == pytest.approx(2 / 6)
     assert found.lock_switches_per_s.value is None
 
 
 def test_long_waits_for_a_lock_are_waits_for_a_lock(tmp_path: Path) -> None:
     """A holder of 50 ms keeps three others asleep over several looks, and they are woken all the same."""
-    first = thread(1, 0.0, where="futex_do_wait")
-    last = thread(1, 0.0, 0.0, where="futex_do_wait", unmoved_s=3.0, slices=20)
-    found = observed(tmp_path, [[first], [], [], [last], [last | {"run_ns": SECOND // 2}]])
+    looks = [
+        [
+            thread(
+                1, step / 100, where="futex_do_wait", slices=6 * step, unmoved_s=step - 0.85 if step else None
+            )
+        ]
+        for step in range(4)
+    ]
+    found = observed(tmp_path, looks)
     assert found is not None
     assert found.wait("own threads") == 0
-    assert found.wait("lock") > 0.5
+    assert found.wait("lock") == pytest.approx(0.99)
 
 
 def test_sleep_that_no_look_saw_is_as_that_around_other_looks(tmp_path: Path) -> None:
