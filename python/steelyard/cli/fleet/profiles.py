@@ -78,6 +78,8 @@ _DIFF = {
     "fleet_weight": ["number"],
     **dict.fromkeys(("alpha", "least_machines"), "number"),
     "changes": "count",
+    "jobs": [{"job": "text", **dict.fromkeys(("a_ratio", "b_ratio"), "number")}],
+    "mix_distance": "number",
     "rows": [
         {
             "key": "text",

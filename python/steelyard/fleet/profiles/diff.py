@@ -27,6 +27,7 @@ from steelyard.fleet.profiles.shares import (
     Differences,
     Floats,
     differences_of,
+    job_weights,
     keyed_by_column,
     keyed_by_stack,
     pair_moments,
@@ -104,6 +105,19 @@ class FleetDiff:
     fleet: tuple[float, float]
     """Weight of A and of B, of the whole fleet."""
     profiles: tuple[Profile, Profile]
+    mix: tuple[tuple[str, float, float], ...] = ()
+    """Jobs with their shares of A and of B, the most different first."""
+
+    @property
+    def mix_distance(self) -> float:
+        """Share of B's cycles that would have to be of other jobs to give A's mix."""
+        return sum(abs(b - a) for _, a, b in self.mix) / 2
+
+    @property
+    def are_same_samples(self) -> bool:
+        """Whether A and B hold equally many samples of the same machines, all with equal shares."""
+        alike = self.samples[0] == self.samples[1] and self.machine_minutes[0] == self.machine_minutes[1]
+        return alike and self.both_machines == self.machines[0] == self.machines[1] and self.is_same
 
     @property
     def is_same(self) -> bool:
@@ -131,6 +145,8 @@ class FleetDiff:
             "fleet_weight": list(self.fleet),
             "alpha": ALPHA,
             "changes": len(self.changes),
+            "jobs": [{"job": job, "a_ratio": a, "b_ratio": b} for job, a, b in self.mix],
+            "mix_distance": self.mix_distance,
             "rows": [row.document() for row in self.rows],
         }
 
@@ -183,7 +199,14 @@ def diff(
         samples=(int(size["a_samples"]), int(size["b_samples"])),
         fleet=(float(size["a"]), float(size["b"])),
         profiles=(_side(rows_a, stacks), _side(rows_b, stacks)),
+        mix=_mix(fetch_rows(job_weights(both))),
     )
+
+
+def _mix(rows: list[dict[str, Any]]) -> tuple[tuple[str, float, float], ...]:
+    sums = [sum(float(row[side] or 0.0) for row in rows) or 1.0 for side in ("a", "b")]
+    mix = [(str(row["job"]), (row["a"] or 0.0) / sums[0], (row["b"] or 0.0) / sums[1]) for row in rows]
+    return tuple(sorted(mix, key=lambda one: (-abs(one[2] - one[1]), one[0])))
 
 
 def judge(

@@ -58,6 +58,7 @@ TOP: dict[str, Callable[[Store], Any]] = {
 }
 
 DIFF: dict[str, Callable[[Store], Any]] = {
+    "diff jobs": lambda store: top_shares.job_weights(_sides(store)),
     "diff sizes": lambda store: top_shares.pair_sizes(_sides(store)),
     "diff by job": lambda store: top_shares.pair_moments(
         _sides(store), top_shares.keyed_by_column(_sides(store), "job")

@@ -216,6 +216,11 @@ def pair_sizes(both: Any) -> Any:
     )
 
 
+def job_weights(both: Any) -> Any:
+    """Return the weight of each job in two selections (`sides`)."""
+    return both.group_by("job").agg(a=both.a.sum(), b=both.b.sum()).order_by("job")
+
+
 def pair_moments(both: Any, keyed: Any) -> Any:
     """Return for each key the sums that the difference of its shares stands on."""
     each = keyed.group_by(["machine", "key"]).agg(

@@ -28,6 +28,8 @@ from steelyard.stats.shares import LEAST_HOLDERS
 
 _BARS = 20
 _ROWS = 60
+_OTHER_JOBS = 0.1
+"""Distance of the mixes of jobs from which a comparison is of other jobs."""
 
 
 def diff(diff: FleetDiff, *, rules: Rules | None = None) -> Answer:
@@ -53,6 +55,8 @@ def _heading(diff: FleetDiff) -> str:
     if diff.changes:
         row = diff.changes[0]
         return f"{row.key}: {percent(row.a_ratio)} → {percent(row.b_ratio)}"
+    if diff.are_same_samples:
+        return "A and B are the same samples"
     if diff.is_same:
         return "No difference: A and B have the same shares"
     if all(row.is_change is None for row in diff.rows):
@@ -67,10 +71,22 @@ def _cautions(diff: FleetDiff) -> list[str]:
         for name, count in zip(diff.names, diff.machines, strict=True)
         if count < LEAST_HOLDERS
     ]
+    mixed = _mixed(diff)
     if diff.is_same or any(row.is_change is not None for row in diff.rows):
-        return [f"{'; '.join(few)}: other machines may differ."] if few else []
+        return [*mixed, *([f"{'; '.join(few)}: other machines may differ."] if few else [])]
     why = "; ".join(few) or f"every row has samples of fewer than {LEAST_HOLDERS:g} machines in effect"
-    return [f"Differences are not tested: {why}; a test needs at least {LEAST_HOLDERS:g}."]
+    return [*mixed, f"Differences are not tested: {why}; a test needs at least {LEAST_HOLDERS:g}."]
+
+
+def _mixed(diff: FleetDiff) -> list[str]:
+    """Return that A and B run other jobs, where they do: functions then differ without any having changed."""
+    if diff.mix_distance < _OTHER_JOBS or diff.by == "job":
+        return []
+    job, a, b = diff.mix[0]
+    return [
+        f"A and B run other jobs ({percent(diff.mix_distance)} of the cycles; {job} has {percent(a)} of A and"
+        f" {percent(b)} of B), which alone makes shares differ: compare one job at a time, job={job}."
+    ]
 
 
 def _sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:

@@ -150,7 +150,7 @@ def test_two_selections_of_the_same_rows_do_not_differ(machines):
     # A test needs four machines; with enough, each row is tested, whatever rounding does to its variance.
     assert {row.is_change for row in answer.rows} == {None if machines < 4 else False}
     shown = profiles_diff.diff(answer)
-    assert shown.heading == "No difference: A and B have the same shares"
+    assert shown.heading == "A and B are the same samples"
     assert not any("not tested" in caution for caution in shown.cautions)
 
 
@@ -165,3 +165,34 @@ def test_nothing_to_compare_is_an_answer():
         _diff(fleet, "job=search", "job=absent")
     with pytest.raises(ResultSaysNoError, match="1 machine-minutes"):
         _diff(fleet, "job=search", "machine=m0")
+
+
+def _mixed(shares):
+    """Return a fleet of two days: ``shares`` are of job f's function on each, job g has the rest."""
+    rows = [
+        {"machine": f"m{at}", "job": job, "task": f"{job}/{at}", "stack": f"c;main [c];{job} [c]",
+         "weight": 1e9 * weight, "window_start_unix_s": MIDNIGHT + 86_400 * day}
+        for day, share in enumerate(shares)
+        for at in range(8)
+        for job, weight in (("f", share + at / 1000), ("g", 1 - share))
+    ]  # fmt: skip
+    return Fleet().put("profiles", rows)
+
+
+def test_another_mix_of_jobs_is_no_change_of_a_function():
+    answer = _diff(_mixed((0.5, 0.8)), "to=2026-01-01", "from=2026-01-02")
+    assert answer.mix_distance == pytest.approx(0.3, abs=0.01)
+    [caution] = [one for one in profiles_diff.diff(answer).cautions if "other jobs" in one]
+    assert "job=f" in caution
+    alike = _diff(_mixed((0.5, 0.52)), "to=2026-01-01", "from=2026-01-02")
+    assert not [one for one in profiles_diff.diff(alike).cautions if "other jobs" in one]
+    by_job = _diff(_mixed((0.5, 0.8)), "to=2026-01-01", "from=2026-01-02", by="job")
+    assert not [one for one in profiles_diff.diff(by_job).cautions if "other jobs" in one]
+
+
+def test_a_selection_against_itself_is_said_to_be_one():
+    fleet = _mixed((0.5, 0.8))
+    same = profiles_diff.diff(_diff(fleet, "job=f", "job=f"))
+    assert same.heading == "A and B are the same samples"
+    other = profiles_diff.diff(_diff(fleet, "to=2026-01-01", "from=2026-01-02"))
+    assert other.heading != same.heading
