@@ -89,8 +89,17 @@ def peak_sentence(fit: LawFit, noun: str = "CPU") -> str:
     """Return what the law says of the peak."""
     peak = fit.peak
     if not peak.is_identified:
-        return f"peak not known: {peak.reason}"
+        return f"peak not known: {_of(peak.reason, noun)}"
     return f"peak predicted at {_number(peak)} {noun}s, {_number(fit.peak_throughput, '1/s')}"
+
+
+def _of(reason: str | None, noun: str) -> str:
+    """Return a reason of the law's with what the steps count: threads are not CPUs.
+
+    >>> _of("the steps up to 32 CPUs show no peak", "thread")
+    'the steps up to 32 threads show no peak'
+    """
+    return (reason or "").replace("CPUs", f"{noun}s").replace("CPU", noun)
 
 
 def _number(one: Parameter, unit: str = "1") -> str:
@@ -177,7 +186,8 @@ def parameters(fit: LawFit, noun: str = "CPU") -> list[tuple[str, str, str]]:
         one: Parameter = getattr(fit, name)
         if name == "contention" and (one.value or 0.0) > 1:
             meaning = f"above 1: a second {noun} costs more than it does, so that this is no share"
-        rows.append((name, _number(one, unit), meaning if one.is_identified else one.reason or meaning))
+        said = meaning if one.is_identified else _of(one.reason, noun) or meaning
+        rows.append((name, _number(one, unit), said))
     return rows
 
 
