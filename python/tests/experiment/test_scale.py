@@ -176,7 +176,7 @@ def test_a_curve_measured_elsewhere_is_read_with_its_profiles(tmp_path: Path) ->
     assert document["limits"][0]["claim"].startswith("throughput falls from 8 to 32 CPUs")
     done = subprocess.run([str(STEELYARD), "scale", *words], capture_output=True, text=True, timeout=60)
     assert "function that grew most: lock_slow, from 5.00% to 80.00% of cycles" in done.stdout
-    assert "2000.000000" in done.stdout
+    assert "2,000.00" in done.stdout
     assert "lock_slow" in (tmp_path / "page.html").read_text()
 
 

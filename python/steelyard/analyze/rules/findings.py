@@ -234,10 +234,9 @@ def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
 def without_work(conditions: Conditions, share: float, digits: int = 1) -> str:
     """Return the gain of a workload without ``share`` of its CPU time.
 
-    The base is the same: all of the time, in a part of which its threads ran.
+    The base is the headline's time, in a part of which its CPUs worked: as the share that the finding explains.
     """
-    target = conditions.target
-    ran = target.running_ratio if target is not None else cpu_ratio(conditions)
+    ran = cpu_ratio(conditions)
     return f"at most {without(share * (1.0 if ran is None else ran), digits)}"
 
 
