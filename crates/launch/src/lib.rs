@@ -17,5 +17,5 @@ mod supervisor;
 
 pub use affinity::{pin_to_cpus, usable_cpus};
 pub use memory::{allowed_memory_nodes, bind_memory};
-pub use stop::{AGAIN, GRACE, Stop, unblock};
+pub use stop::{AGAIN, GRACE, Stop, ignore_file_size_signal, restore_file_size_signal, unblock};
 pub use supervisor::{Ended, LaunchError, Supervision, die_with_parent, supervise};

@@ -66,6 +66,19 @@ fn mask(how: libc::c_int, set: &libc::sigset_t) -> io::Result<()> {
     }
 }
 
+/// Lets a write beyond the limit of a file's size (RLIMIT_FSIZE) fail with an error, which is told, instead of ending the
+/// process without a word. A child that is not ours gets the signal back by [`restore_file_size_signal`].
+pub fn ignore_file_size_signal() {
+    // SAFETY: ignoring a signal installs no handler.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Undoes [`ignore_file_size_signal`], for a child between fork and exec. Async-signal-safe.
+pub fn restore_file_size_signal() {
+    // SAFETY: the default action installs no handler.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+}
+
 /// Lets the signals through again, for a child between fork and exec and for a program whose starter had blocked them.
 /// Async-signal-safe.
 pub fn unblock() -> io::Result<()> {

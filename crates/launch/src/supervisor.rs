@@ -184,6 +184,7 @@ fn start(supervision: &Supervision, blocked: libc::sigset_t) -> Result<Child, La
     unsafe {
         command.pre_exec(move || {
             die_with_parent(libc::SIGKILL, supervisor).map_err(io::Error::other)?;
+            crate::restore_file_size_signal();
             if libc::sigprocmask(libc::SIG_UNBLOCK, &blocked, std::ptr::null_mut()) != 0 {
                 return Err(io::Error::last_os_error());
             }

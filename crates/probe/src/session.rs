@@ -49,7 +49,7 @@ pub fn record(session: &Session) -> Result<SessionEnd, ProbeError> {
         what: "wait for signals",
         source,
     })?;
-    ignore_file_size_signal();
+    steelyard_launch::ignore_file_size_signal();
     let mut recorder = Recorder::start(&session.recorder, Box::new(monotonic_ns))?;
     let mut command = start_command(&session.command)?;
     let reason = run(session, &mut recorder, command.as_ref(), stop);
@@ -121,12 +121,6 @@ fn run(
     }
 }
 
-/// Lets a write beyond the file size limit fail with an error instead of ending the process.
-fn ignore_file_size_signal() {
-    // SAFETY: ignoring a signal installs no handler.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-}
-
 fn start_command(words: &[String]) -> Result<Option<Child>, ProbeError> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(None);
@@ -137,7 +131,7 @@ fn start_command(words: &[String]) -> Result<Option<Child>, ProbeError> {
     unsafe {
         command.pre_exec(|| {
             steelyard_launch::unblock()?;
-            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+            steelyard_launch::restore_file_size_signal();
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }

@@ -164,6 +164,7 @@ pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode
     start_logging();
     // Whoever started this program may have blocked them; it would wait for no signal then, and none would end it.
     let _ = steelyard_launch::unblock();
+    steelyard_launch::ignore_file_size_signal();
     match body() {
         Ok(exit) => exit.into(),
         Err(failure) if failure.error.is::<output::ReaderEnded>() => failure.exit.into(),

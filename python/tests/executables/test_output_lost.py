@@ -83,6 +83,19 @@ def test_the_locale_c_shows_everything(tmp_path: Path) -> None:
     assert "internal error" not in said
 
 
+def test_a_limit_of_file_sizes_is_said_and_ends_no_program_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "perf.txt").write_text("db 1 [000] 1.5: 10 cycles:\n\t 55d0 work (/usr/bin/db)\n\n")
+    program = str(executable("steelyard-profile"))
+    limited = 'ulimit -f 0; exec "$@"'
+    code, _, said = ended([program, "pprof", "perf.txt", "--output", "a.pb.gz"], tmp_path, limited)
+    assert code in (3, 4)
+    assert said.startswith("steelyard-profile: cannot write a.pb.gz: File too large")
+    # What is started for others has the signal as everybody has it: SIGXFSZ is 25.
+    command = [str(executable("steelyard-exec")), "--", "sh", "-c", "kill -XFSZ $$; echo still there"]
+    code, shown, _ = ended(command, tmp_path)
+    assert (code, shown) == (128 + 25, "")
+
+
 @pytest.mark.parametrize(
     "line",
     [

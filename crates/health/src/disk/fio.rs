@@ -71,6 +71,7 @@ pub(crate) fn run(
             // An error that needs no memory of its own, which a forked child must not ask for.
             let gone = |_| std::io::Error::from_raw_os_error(libc::ECHILD);
             steelyard_launch::unblock()?;
+            steelyard_launch::restore_file_size_signal();
             die_with_parent(libc::SIGKILL, own).map_err(gone)
         })
     };

@@ -41,6 +41,7 @@ pub fn start<T: Send>(
     unsafe {
         command.pre_exec(move || {
             steelyard_launch::unblock()?;
+            steelyard_launch::restore_file_size_signal();
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }
