@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard._base import EnvironmentLacksError, ExitCode, WorkloadFailedError, command_text, executable
+from steelyard.cli.leftovers import put_back
 from steelyard.cli.output import output_console, print_json
 
 EXECUTABLES = (
@@ -53,6 +54,7 @@ def show_doctor(*, as_json: bool, runs: Path = Path("runs")) -> int:
     """Print the diagnosis; 0 when benchmarks can run here, 3 where an executable is missing."""
     from steelyard.machine import diagnose
 
+    put_back()
     executables, sources = _executables(), _sources()
     capabilities = diagnose(sources=sources, runs=runs)
     if as_json:

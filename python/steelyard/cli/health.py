@@ -14,6 +14,7 @@ from steelyard._base import ExitCode, UsageError
 from steelyard.analyze.health.comparison import Alert, Comparison, compare
 from steelyard.analyze.health.machine_changes import changes
 from steelyard.bench.health import check as checks
+from steelyard.cli.leftovers import put_back
 from steelyard.cli.output import output_console, print_json
 from steelyard.cli.progress import shown
 
@@ -86,6 +87,7 @@ def show_health(request: HealthRequest, *, as_json: bool) -> int:
             f"no earlier good check of this machine in {request.out}",
             hint="run steelyard health once without --against",
         )
+    put_back()
     folder = checks.new_folder(request.out, identity)
     with shown() as progress:
         check = checks.measure(

@@ -14,6 +14,7 @@ import typer
 
 from steelyard._base import ExitCode, UsageError
 from steelyard.cli.commands import Commands
+from steelyard.cli.leftovers import is_here, put_back
 from steelyard.cli.options import (
     RUNS,
     Budget,
@@ -148,6 +149,8 @@ def score(
         largest=largest,
         root=root,
     )
+    if is_here(root):
+        put_back()
     record = measure(request)
     if as_json:
         from steelyard.cli.output import print_json

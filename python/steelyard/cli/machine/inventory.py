@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from steelyard._base import ExitCode, UsageError
+from steelyard.cli.leftovers import is_here, put_back
 from steelyard.cli.output import output_console, print_json
 from steelyard.machine.sources import LIVE, machine_of
 from steelyard.records import Machine
@@ -17,6 +18,8 @@ from steelyard.records import Machine
 
 def find(name: str, out: Path) -> Machine:
     """Return the machine of a path or ``live``, else of the run with that id, or ``latest``."""
+    if name == LIVE:
+        put_back()
     if name == LIVE or Path(name).exists():
         return machine_of(name)
     from steelyard.bench import runs
@@ -32,6 +35,8 @@ def find(name: str, out: Path) -> Machine:
 
 def show_machine(root: Path | None, *, as_json: bool) -> int:
     """Print an inventory."""
+    if is_here(root):
+        put_back()
     machine = machine_of(LIVE if root is None else root)
     if as_json:
         print_json(machine.model_dump(mode="json"))

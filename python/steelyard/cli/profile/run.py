@@ -35,6 +35,7 @@ from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.profiles.tax_map import TaxMap, classify
 from steelyard.analyze.profiles.tax_rules import Rules, rules_with
 from steelyard.analyze.profiles.times import TIMES, sample_times, write_between
+from steelyard.cli.leftovers import put_back
 from steelyard.cli.output import output_console, print_json
 from steelyard.cli.profile.reading import ALL, FOLDED, PROGRAM, Wanted, plain, read_profile
 
@@ -103,6 +104,7 @@ def record_and_show(
 ) -> int:
     """Sample, and show what was sampled; the executable's exit code where it failed."""
     chosen = rules_with(rules)
+    put_back()
     with new_folder(recording.out, force=recording.force) as (folder, publish):
         line = recording.arguments(folder)
         # The command's own output is not ours: it must not get into a JSON document.
