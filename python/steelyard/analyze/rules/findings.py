@@ -234,7 +234,7 @@ def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
 def without_work(conditions: Conditions, share: float, digits: int = 1) -> str:
     """Return the gain of a workload without ``share`` of its CPU time.
 
-    The base is the headline's time, in a part of which its CPUs worked: as the share that the finding explains.
+    The base is the time of the headline, in a part of which its CPUs worked, as of the explained share.
     """
     ran = cpu_ratio(conditions)
     return f"at most {without(share * (1.0 if ran is None else ran), digits)}"
