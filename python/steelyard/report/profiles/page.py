@@ -55,12 +55,8 @@ def facts_of(profile: Profile, tax: TaxMap) -> list[tuple[str, str]]:
     facts = profile.facts
     idle = f", {profile.in_unit(tax.idle_samples):,} of them idle" if tax.idle_samples else ""
     # Bytes, ns or faults are no samples; their number may be known beside.
-    rows = [
-        (
-            SAMPLES if profile.unit == SAMPLES else "total",
-            f"{profile.in_unit(profile.total):,} {profile.unit}{idle}",
-        )
-    ]
+    name, unit = (SAMPLES, "") if profile.unit == SAMPLES else ("total", f" {profile.unit}")
+    rows = [(name, f"{profile.in_unit(profile.total):,}{unit}{idle}")]
     if profile.unit != SAMPLES and facts.get(SAMPLES):
         rows.append((SAMPLES, facts[SAMPLES]))
     names = {"event": "event", "hz": "rate", "duration_s": "duration", "scope": "scope", "lost": "lost"}
