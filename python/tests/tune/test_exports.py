@@ -13,7 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from steelyard.tune.cells import BitsCell, CommandCell, EnvironmentCell, FileCell, SchemataCell, WholeFile
+from steelyard.tune.cells import (
+    BitsCell,
+    CommandCell,
+    EnvironmentCell,
+    FileCell,
+    GroupMemoryCell,
+    SchemataCell,
+    WholeFile,
+)
 from steelyard.tune.deploy import exports
 from steelyard.tune.knobs.application import TemplateKnob
 from tests.tune.machines import everything
@@ -182,6 +190,25 @@ def test_the_script_sets_a_whole_server_and_gives_it_back_byte_for_byte(made: Se
     # Without the tools of registers nothing is touched.
     assert call(script, "apply", state=state).returncode == 1
     assert everything(made.root) == before
+
+
+EVIL = "8\nExecStartPre=/bin/evil\u2028x\r\x1b[31m\\"
+
+
+def test_names_and_levels_begin_no_line_of_their_own() -> None:
+    record = tuning(1).model_copy(update={"chosen": {f"knob{EVIL}": EVIL}, "benchmark": f"tao{EVIL}"})
+    writes = [(EnvironmentCell("A"), EVIL), (GroupMemoryCell(Path("/sys/fs/cgroup/x"), "memory.max"), EVIL)]
+    for text in (exports.drop_in(writes, record), exports.unit(record), exports.script([], record)):
+        starts = [line.split("=")[0].strip() for line in text.splitlines()]
+        assert "ExecStartPre" not in starts
+        assert "\x1b" not in text
+    # What TuneD's file cannot hold is left to the script.
+    paths = (Path("/proc/sys/vm/swappiness"), Path("/sys/kernel/mm/x"), Path("/proc/sys/vm/stat_interval"))
+    values = (EVIL, "${evil}", "5")
+    profile = exports.tuned_profile([(FileCell(p), v) for p, v in zip(paths, values, strict=True)], record)
+    assert "evil" not in profile
+    assert "vm.stat_interval=5" in profile
+    assert "2 values that TuneD has no plugin for" in profile
 
 
 def test_a_tuned_profile_has_every_value_that_its_plugins_know(made: Server) -> None:

@@ -89,7 +89,7 @@ def script(writes: Sequence[Write], tuning: Tuning) -> str:
     undo = "".join(_restore(cell, n) for n, (cell, _) in reversed(list(enumerate(writes))))
     parts.append("put_back() {\n    bad=0\n" + undo + "    return $bad\n}")
     return (
-        _HEAD.format(of=f" for {tuning.benchmark}" if tuning.benchmark else "")
+        _HEAD.format(of=f" for {one_line(tuning.benchmark)}" if tuning.benchmark else "")
         + "\n".join(parts)
         + "\n"
         + _TAIL
@@ -187,16 +187,34 @@ def drop_in(writes: Sequence[Write], tuning: Tuning) -> str:
         if isinstance(cell, AffinityCell):
             lines.append(f"CPUAffinity={' '.join(map(str, parse_cpu_list(text) or []))}")
         elif isinstance(cell, GroupMemoryCell):
-            lines.append(f"MemoryMax={text}")
+            lines.append(f"MemoryMax={one_line(text)}")
         elif isinstance(cell, EnvironmentCell):
             if text:
                 # json quotes as systemd does, which reads % as the beginning of a specifier.
                 lines.append(f"Environment={json.dumps(f'{cell.name}={text}').replace('%', '%%')}")
             else:
-                lines.append(f"UnsetEnvironment={cell.name}")
+                lines.append(f"UnsetEnvironment={one_line(cell.name)}")
     levels = ", ".join(f"{name}={level}" for name, level in tuning.chosen.items())
-    lines.append(f"# All levels, those of the program too: {levels}")
+    lines.append(f"# All levels, those of the program too: {one_line(levels)}")
     return "\n".join(lines) + "\n"
+
+
+def one_line(text: str) -> str:
+    """Return a text from outside as a part of one line: what would begin another one is written as an escape.
+
+    >>> one_line("a\\nExecStartPre=/bin/evil"), one_line("plain")
+    ('a\\\\nExecStartPre=/bin/evil', 'plain')
+    """
+    # A backslash at its end would join a comment and the next line.
+    plain = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return plain + " " if plain.endswith("\\") else plain
+
+
+def _is_plain(value: str) -> bool:
+    """Return whether a value means itself in TuneD's file: one line, no variable, no white space around."""
+    return (
+        value.isprintable() and value == value.strip() and not any(mark in value for mark in ("${", "#", ";"))
+    )
 
 
 _DOTTED = str.maketrans("/.", "./")
@@ -208,7 +226,9 @@ def tuned_profile(writes: Sequence[Write], tuning: Tuning) -> str:
     sysctl, sysfs, others = [], [], 0
     for cell, text in writes:
         path = str(cell.path) if isinstance(cell, FileCell) else ""
-        if path.startswith("/proc/sys/"):
+        if not _is_plain(text):
+            others += 1
+        elif path.startswith("/proc/sys/"):
             sysctl.append(f"{path.removeprefix('/proc/sys/').translate(_DOTTED)}={text}")
         elif path.startswith("/sys/"):
             sysfs.append(f"{path}={text}")
