@@ -11,6 +11,7 @@ Not here: which texts make sense (``knobs``), and when they are written (``chang
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -70,6 +71,43 @@ class FileCell:
         # Unbuffered: what the kernel refuses must be an error here, not when the file is closed.
         with self.path.open("wb", buffering=0) as file:
             file.write(text.encode())
+
+
+_OF_THE_KERNEL = frozenset(
+    (
+        *(
+            "bpf",
+            "cgroup",
+            "cgroup2",
+            "configfs",
+            "cpuset",
+            "debugfs",
+            "efivarfs",
+            "fusectl",
+            "proc",
+            "pstore",
+        ),
+        *("resctrl", "securityfs", "selinuxfs", "sysfs", "tracefs"),
+    )
+)
+
+
+def is_ordinary(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> bool:
+    """Return whether ``path`` is a file on disk, whose bytes are its owner's, and no kernel value."""
+    if not path.is_file():
+        return False
+    resolved, best, kind = path.resolve(), -1, ""
+    with contextlib.suppress(OSError):
+        for line in mountinfo.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+            before, _, after = line.partition(" - ")
+            fields = before.split()
+            if len(fields) < 5 or not after:
+                continue
+            # Blanks in names of mount points are written in octal (proc_pid_mountinfo(5)).
+            point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
+            if resolved.is_relative_to(point) and len(point) >= best:
+                best, kind = len(point), after.split()[0]
+    return kind not in _OF_THE_KERNEL
 
 
 @dataclass(frozen=True, slots=True)

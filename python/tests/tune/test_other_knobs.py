@@ -15,7 +15,7 @@ from steelyard._base import UsageError
 from steelyard.bench import undo
 from steelyard.tune.cells import FileCell, WholeFile
 from steelyard.tune.changes import RefusedError, applied, apply_and_keep
-from steelyard.tune.knobs import Knob, find
+from steelyard.tune.knobs import Knob, application, find
 from steelyard.tune.knobs.application import TemplateKnob, TextKnob
 from steelyard.tune.knobs.knob import FilesKnob
 from steelyard.tune.knobs.network import LinkSetting
@@ -172,6 +172,8 @@ def two_places(folder: Path) -> tuple[TextKnob, TemplateKnob]:
 def test_two_files_that_differ_and_a_whole_one_get_their_own_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The two files stand for some of the kernel.
+    monkeypatch.setattr(application, "is_ordinary", lambda path: False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     folder = tmp_path / "machine"
     folder.mkdir()
@@ -190,6 +192,8 @@ def test_two_files_that_differ_and_a_whole_one_get_their_own_back(
 def test_after_a_reboot_files_are_put_back_and_the_kernel_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The two files stand for some of the kernel.
+    monkeypatch.setattr(application, "is_ordinary", lambda path: False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     folder = tmp_path / "machine"
     folder.mkdir()

@@ -10,7 +10,14 @@ from steelyard._base import UsageError
 from steelyard.bench.limits.control_group import parent_group
 from steelyard.bench.parameters import Parameter
 from steelyard.records.experiment import ExperimentArm
-from steelyard.tune.cells import CommandCell, EnvironmentCell, FileCell, GroupMemoryCell, WholeFile
+from steelyard.tune.cells import (
+    CommandCell,
+    EnvironmentCell,
+    FileCell,
+    GroupMemoryCell,
+    WholeFile,
+    is_ordinary,
+)
 from steelyard.tune.changes import Write
 from steelyard.tune.knobs.knob import Knob, Risk
 
@@ -169,15 +176,32 @@ class TextKnob(Knob):
 
     def read(self) -> str:
         """Return the content, several joined by a comma where files differ."""
-        return ",".join(dict.fromkeys(FileCell(path).read() for path in self.paths))
+        return ",".join(dict.fromkeys(_value_in(path) for path in self.paths))
 
     def check(self, level: str) -> str:
         """Return a level that is listed, or a number in range. Raises UsageError."""
         return _listed_or_in_range(self, level, self.minimum, self.maximum)
 
     def writes(self, level: str) -> list[Write]:
-        """Return the level for each file."""
-        return [(FileCell(path), level) for path in self.paths]
+        """Return the level for each file: a file on disk is replaced, and put back, to the byte."""
+        written: list[Write] = []
+        for path in self.paths:
+            if not is_ordinary(path):
+                written.append((FileCell(path), level))
+                continue
+            _value_in(path)
+            whole = WholeFile(path)
+            written.append((whole, level + ("\n" if whole.read().endswith("\n") else "")))
+        return written
+
+
+def _value_in(path: Path) -> str:
+    """Return the value in a file. Raises OSError for one on disk that has more than a value in it."""
+    if is_ordinary(path):
+        lines = WholeFile(path).read().strip().splitlines()
+        if len(lines) > 1:
+            raise OSError(22, f"has {len(lines)} lines and no single value: a template fits it", str(path))
+    return FileCell(path).read()
 
 
 @dataclass
