@@ -20,6 +20,8 @@ INTERRUPT_FACTOR = 4.0
 IRQ_RATIO = 0.10
 LOW_CLOCK_RATIO = 0.80
 UNEVEN_RATIOS = (0.90, 0.30)
+WOKEN_PER_CPU_S = 1000.0
+"""Wake-ups for locks a second of CPU time from which demand for CPUs is not taken for work."""
 
 
 def cpu_demand(conditions: Conditions) -> float | None:
@@ -53,6 +55,15 @@ def kernel_share(conditions: Conditions) -> float | None:
     return None if use is None else use.kernel_ratio
 
 
+def _wakes_for_locks(conditions: Conditions) -> bool:
+    """Return whether the program's threads are woken for locks so often that their demand says little."""
+    target = conditions.target
+    if target is None or target.threads < 2:
+        return False
+    woken = target.lock_switches_per_s.value or 0.0
+    return woken * target.threads >= WOKEN_PER_CPU_S * max(1.0, target.cpus.value or 0.0)
+
+
 @rule(
     "cpu-bound",
     "Do the CPUs limit the workload?",
@@ -75,11 +86,16 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     if ratio < CPU_BOUND_RATIO or use.busy_ratio < CPU_BOUND_RATIO:
         return None
     claim = f"The {count} CPUs are busy {percent(use.busy_ratio)} of the time: they limit this machine."
+    gain = "in proportion to instructions saved, to IPC gained, or to CPUs added (the iron law)"
     if demand is not None:
         claim = (
-            f"The program could use {demand:.1f} CPUs; there are {count}, busy {percent(use.busy_ratio)}"
-            " of the time."
+            f"The program's threads want {demand:.1f} CPUs at a time; there are {count}, busy"
+            f" {percent(use.busy_ratio)} of the time."
         )
+        if _wakes_for_locks(conditions):
+            # Whoever is woken wants a CPU, and may then find the lock taken: demand is no work.
+            claim += " Many of them were woken for a lock: more CPUs may gain nothing."
+            gain = "not known: threads that wait for a lock want CPUs too, and cannot use them"
     return Finding(
         claim,
         (
@@ -88,7 +104,7 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
         ),
         "Check the profile for hot functions, and counters for memory stalls.",
         0.9 * min(1.0, ratio),
-        gain="in proportion to instructions saved, to IPC gained, or to CPUs added (the iron law)",
+        gain=gain,
         part="cpu",
     )
 

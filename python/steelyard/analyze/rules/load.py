@@ -133,6 +133,8 @@ def _kernel(conditions: Conditions) -> Finding | None:
     is_served = conditions.has_load or conditions.own_cpu is not None
     whose = "the program's" if conditions.target is not None else "the servers'" if is_served else "the"
     lesson = "packets and system calls cost as much as the work itself"
+    if not conditions.has_load:
+        lesson = "system calls, page faults or switches between threads"
     if conditions.cache is not None:
         lesson = "packets and system calls cost more than the cache"
     return Finding(
@@ -346,7 +348,10 @@ def _pressure(conditions: Conditions) -> Finding | None:
     # CPU pressure is what a loaded server looks like and has rules of its own.
     # Waiting in io_uring for the network counts as I/O pressure too (it sets in_iowait): only a disk that
     # does something makes it a wait for storage.
-    stirred = any(above(disk.busy_ratio, DISK_STIRRED_RATIO) for disk in conditions.disks)
+    # Of a program that was watched its own waits are known, which the machine's average would dilute.
+    stirred = conditions.target is None and any(
+        above(disk.busy_ratio, DISK_STIRRED_RATIO) for disk in conditions.disks
+    )
     waits = {
         resource: use.some_ratio.value
         for resource, use in conditions.pressure.items()

@@ -227,6 +227,12 @@ def _refaults(conditions: Conditions) -> Finding | None:
     per_s = activity.event("workingset_refault_file")
     if per_s < REFAULTS_PER_S:
         return None
+    target = conditions.target
+    if target is not None:
+        # A program that reads no file again has nothing to do with the machine's counter.
+        pages = (target.read_bytes_per_s.value or 0.0) / 4096 + (target.major_faults_per_s.value or 0.0)
+        if pages < REFAULTS_PER_S:
+            return None
     # Without both, the pages were dropped so long before that only much more memory would have kept them,
     # as when files larger than memory are read again and again: that is the disk's business.
     kept = activity.event("workingset_activate_file")
@@ -235,7 +241,13 @@ def _refaults(conditions: Conditions) -> Finding | None:
     pressed = kept >= REFAULTS_PER_S or (stalled or 0.0) >= MEMORY_STALL_RATIO
     # The machine's counters leave out what a control group's limit makes it reclaim (mm/vmscan.c).
     scanned = activity.event("pgscan_direct") + activity.event("pgscan_kswapd")
-    whose = "memory" if scanned > 0 else "the limit of a control group, not the machine's memory,"
+    machine = conditions.machine
+    is_limited = machine is not None and machine.memory.limit_bytes is not None
+    whose = (
+        "memory"
+        if scanned > 0 or not is_limited
+        else "the limit of a control group, not the machine's memory,"
+    )
     claim = (
         f"{per_s:,.0f} evicted pages of files are read again per second: {whose} is too small to keep them"
     )

@@ -24,6 +24,8 @@ COPY_BUSY_CPUS = 0.5
 CACHE_FACTOR = 2.0
 SPIN_RATIO = 0.05
 FUTEX_RATIO = 0.05
+LEADS_RATIO = 0.05
+"""Share of a category below which its largest function is not worth naming."""
 UNRESOLVED_RATIO = 0.30
 SPINNING = (
     "native_queued_spin_lock_slowpath",
@@ -331,6 +333,9 @@ def _largest(profile: ProfileUse, categories: Sequence[str]) -> str:
     if not leaders:
         return ""
     ratio, function = max(leaders)
+    if ratio and ratio < LEADS_RATIO * sum(profile.categories.get(name, 0.0) for name in categories):
+        # So little leads nothing: most of it is in names that say nothing (interrupts allowed again).
+        return ""
     if _unnamed(function) is not None or is_artefact(function):
         return ""
     return f"the largest is {short_function(function)}" + (f", {percent(ratio)}" if ratio else "")

@@ -36,9 +36,10 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
     if demand is not None:
         if demand < OVERSUBSCRIBED_FACTOR * count:
             return None
-        claim = f"The program's threads demand {demand:.1f} CPUs, of {count}"
+        claim = f"The program's threads want {demand:.1f} CPUs at a time, of {count}"
         evidence = Evidence("CPU demand over CPUs", demand / count, "1", OVERSUBSCRIBED_FACTOR)
-        share = 1 - count / demand
+        target = conditions.target
+        share = (target.cpu_wait.value or 0.0) / demand if target is not None else 1 - count / demand
     else:
         if waiting is None and conditions.runnable.value is not None:
             # Without schedstat: tasks that run or want to, beyond one for each CPU. Readings are of moments.

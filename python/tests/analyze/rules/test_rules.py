@@ -146,6 +146,12 @@ def event(**events: float) -> Conditions:
     return activity(vmstat={**CALM.activity.vmstat, **events})
 
 
+def reading(conditions: Conditions) -> Conditions:
+    """Return conditions whose program reads files at 30,000 pages a second."""
+    assert conditions.target is not None
+    return replace(conditions, target=replace(conditions.target, read_bytes_per_s=q(30_000.0 * 4096)))
+
+
 def disk(conditions: Conditions = CALM, **changes: Any) -> Conditions:
     return activity(conditions, disks=[replace(DISK, **changes)])
 
@@ -214,7 +220,7 @@ TROUBLED: dict[str, Conditions] = {
     ),
     "page-tables": activity(page_tables_bytes=q(0.5 * GIB)),
     "killed-for-memory": event(oom_kill=0.1),
-    "refaults": event(workingset_refault_file=30_000.0, workingset_activate_file=20_000.0),
+    "refaults": reading(event(workingset_refault_file=30_000.0, workingset_activate_file=20_000.0)),
     "compaction": event(compact_stall=50.0),
     "memory-grows": target(rss_gain_bytes_per_s=q(50e6)),
     "link-limited": replace(CALM, shapers=[LIMIT]),
@@ -338,10 +344,17 @@ def test_refaults_tell_too_little_memory_from_files_that_no_memory_would_keep() 
     load_rules()
 
     def refaults(**events: float) -> Finding:
-        found = RULES["refaults"].answer(event(workingset_refault_file=30_000.0, **events))
+        found = RULES["refaults"].answer(
+            replace(reading(event(workingset_refault_file=30_000.0, **events)), machine=limited_machine)
+        )
         assert found is not None
         return found
 
+    record = machine()
+    limited_memory = record.memory.model_copy(update={"limit_bytes": 1 << 30})
+    limited_machine = record.model_copy(update={"memory": limited_memory})
+    # Of a program that reads nothing, the refaults are a neighbour's.
+    assert RULES["refaults"].answer(event(workingset_refault_file=30_000.0)) is None
     spared = refaults(workingset_activate_file=20_000.0, pgscan_kswapd=9_000.0)
     assert spared.part == "dram_capacity"
     assert "control group" not in spared.claim
