@@ -333,7 +333,8 @@ def test_the_exit_code_is_that_of_the_worst_member(tmp_path, behaviour, code, ca
         assert json.loads(capsys.readouterr().out)["members"] == suite["members"]
 
 
-def test_the_terminal_shows_every_member_and_why(tmp_path, capsys):
+def test_the_terminal_shows_every_member_and_why(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     out = str(tmp_path / "runs")
     assert invoke(["run", "sample", "--out", out, "--hook", *QUICKLY, "--set", "behaviour=invalid"]) == 1
     said = capsys.readouterr().out
