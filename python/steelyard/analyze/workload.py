@@ -131,7 +131,13 @@ def with_exact_cpu_time(target: TargetUse | None, metrics: Mapping[str, Metric])
     spent, elapsed = (metrics.get(name) for name in ("cpu_time_s", "elapsed_s"))
     if target is None or spent is None or elapsed is None or spent.value is None or not elapsed.value:
         return target
-    return replace(target, cpus=Quantity(spent.value / elapsed.value, "1"), cpus_source=RUSAGE)
+    cpus = spent.value / elapsed.value
+    seen = (target.running_ratio or 0.0) * target.threads
+    exact = replace(target, cpus=Quantity(cpus, "1"), cpus_source=RUSAGE, unseen_cpus=max(0.0, cpus - seen))
+    if exact.mostly_unseen:
+        missing = "most of its CPU time is that of processes which ended before a second look"
+        exact = replace(exact, busiest_wanted_ratio=Quantity(None, "ratio", missing))
+    return exact
 
 
 def _stages(folder: Path, begin_ns: int, end_ns: int) -> Stages | None:

@@ -72,7 +72,10 @@ def characterize(
     ] = None,
     set_limit: SetLimit = None,
     chosen: Chosen = None,
-    page: Report = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE.html", help="With --suite: write a self-contained page."),
+    ] = None,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:

@@ -418,7 +418,7 @@ def _found(text: str, pattern: str) -> float | str:
     """Return what the pattern finds last in the output, or why it finds no number."""
     matches = list(re.finditer(pattern, text, re.MULTILINE))
     if not matches:
-        return f"its output has nothing that fits {pattern!r}"
+        return f"its output has nothing that fits '{pattern}'"
     try:
         return float(matches[-1][1])
     except ValueError:
@@ -460,10 +460,10 @@ def check_pattern(pattern: str, flag: str = "--metric") -> str:
     try:
         groups = re.compile(pattern, re.MULTILINE).groups
     except re.error as error:
-        raise UsageError(f"{flag} {pattern!r}: {error}") from error
+        raise UsageError(f"{flag} '{pattern}': {error}") from error
     if groups != 1:
         raise UsageError(
-            f"{flag} {pattern!r} has {groups} groups, one is needed: that of the number",
+            f"{flag} '{pattern}' has {groups} groups, one is needed: that of the number",
             hint=rf"such as {flag} rate='(\d+) requests/s'",
         )
     return pattern

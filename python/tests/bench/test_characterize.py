@@ -304,6 +304,9 @@ def test_nothing_of_a_command_outlives_its_time(
     assert code == 0, said
     assert marked(mark) == {}
     assert "mostly-asleep" in findings(document)
+    run = json.loads((Path(document["directory"]) / "run.json").read_text())
+    (cut,) = [check["claim"] for check in run["verdict"]["checks"] if check["id"] == "cut"]
+    assert cut.endswith("before its own end; --duration 0 measures until it ends")
 
 
 def test_a_program_that_ran_before_is_never_ended(characterize: Caller) -> None:

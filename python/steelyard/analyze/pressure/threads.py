@@ -70,7 +70,7 @@ WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("network", ("sk_", "sock_", "inet_", "tcp_", "__skb_", "unix_stream", "unix_wait", "wait_woken")),
     ("events", ("ep_poll", "do_epoll", "do_poll", "do_sys_poll", "poll_", "do_select", "io_cqring")),
     ("pipe", ("pipe_", "anon_pipe")),
-    ("child", ("do_wait", "kernel_wait", "do_sigtimedwait", "sigsuspend", "pause")),
+    ("child", ("do_wait", "kernel_wait", "kernel_clone", "do_sigtimedwait", "sigsuspend", "pause")),
 )
 """Kind of wait -> beginnings of the kernel functions that a thread sleeps in for it (Linux 4.14 to 6.18)."""
 
@@ -111,8 +111,15 @@ class TargetUse:
     kernel_ratio: Quantity = field(default_factory=lambda: Quantity(None, "ratio", "not read"))
     cpus_source: str = ""
     """Where ``cpus`` comes from, where that is not the looks (schedstat)."""
+    unseen_cpus: float = 0.0
+    """CPUs that processes used which no two looks found: shares of the threads' time do not hold them."""
     unread: bool = False
     """Whether it had more threads than were looked at."""
+
+    @property
+    def mostly_unseen(self) -> bool:
+        """Whether most of its CPU time is that of processes which ended before a second look."""
+        return self.unseen_cpus > (self.cpus.value or 0.0) / 2
 
     def wait(self, *kinds: str) -> float:
         """Return the share of the threads' time that is spent asleep on ``kinds``."""

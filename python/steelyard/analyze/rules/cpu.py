@@ -14,6 +14,7 @@ from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, t
 CPU_BOUND_RATIO = 0.90
 ONE_THREAD_RATIO = 0.90
 ASLEEP_RATIO = 0.80
+SHORT_LIVED_CPUS = 0.5
 SMT_RANGE = (0.50, 0.95)
 INTERRUPT_CPU_RATIO = 0.30
 INTERRUPT_FACTOR = 4.0
@@ -140,6 +141,38 @@ def _one_thread(conditions: Conditions) -> Finding | None:
 
 
 @rule(
+    "short-lived",
+    "Do processes that live briefly use the CPU time?",
+    area="cpu",
+    explains="time",
+    cause="CPUs",
+    threshold="convention: half of the CPU time in processes that ended before a second look, and half a CPU",
+)
+def _short_lived(conditions: Conditions) -> Finding | None:
+    target, count = conditions.target, len(conditions.all_cpus.cpus)
+    demand = cpu_demand(conditions)
+    if target is None or demand is None or not count or demand >= CPU_BOUND_RATIO * count:
+        return None
+    cpus = target.cpus.value or 0.0
+    if cpus < SHORT_LIVED_CPUS or not target.mostly_unseen:
+        return None
+    unseen = target.unseen_cpus / cpus
+    return Finding(
+        f"{percent(unseen)} of the program's CPU time is that of processes which ended before a second look:"
+        f" on average {cpus:.2f} of {count} CPUs ran them.",
+        (
+            Evidence("CPU time of short-lived processes", unseen, "ratio", 0.5),
+            Evidence("CPUs used", cpus, "1", SHORT_LIVED_CPUS),
+        ),
+        "See whether it starts them one after another and could start several at once (make -j, xargs -P),"
+        " or do their work in one process; the profile names their functions.",
+        0.85 * min(1.0, cpus) * unseen,
+        gain=f"at most {count / max(cpus, 1.0):.1f} x on this machine, if they can run at once",
+        part="cpu",
+    )
+
+
+@rule(
     "mostly-asleep",
     "Does the program mostly sleep?",
     area="cpu",
@@ -148,7 +181,7 @@ def _one_thread(conditions: Conditions) -> Finding | None:
 )
 def _asleep(conditions: Conditions) -> Finding | None:
     target = conditions.target
-    if target is None:
+    if target is None or (target.mostly_unseen and (target.cpus.value or 0.0) > 1 - ASLEEP_RATIO):
         return None
     asleep = target.wait("timer", "events", "child", "pipe", "stopped", OWN_THREADS)
     active = (target.running_ratio or 0.0) + (target.waiting_ratio or 0.0)

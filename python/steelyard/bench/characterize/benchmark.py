@@ -427,7 +427,7 @@ class Characterization(Benchmark):
             metrics=metrics_of(conditions, elapsed_s=elapsed_s, cpu_s=self._cpu_s),
             loads=None,
             own_cpu_s=self._own_cpu_s(conditions),
-            checks=checks_of(elapsed_s, None if self._cut else self._ending, self._program),
+            checks=checks_of(elapsed_s, self._ending, self._program, cut=self._cut),
             own_commands=conditions.target.commands if conditions.target is not None else (),
             describes="machine" if self.settings.text("scope") == "all" else "program",
         )

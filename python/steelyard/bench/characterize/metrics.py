@@ -16,8 +16,10 @@ _SHORT_S = 1.0
 """Below it a phase holds too few readings to describe anything."""
 
 
-def checks_of(elapsed_s: float, ending: Ending | None, program: Process | None) -> list[Check]:
-    """Return checks of the phase's length and of how the program ended, None where it was cut short."""
+def checks_of(
+    elapsed_s: float, ending: Ending | None, program: Process | None, *, cut: bool = False
+) -> list[Check]:
+    """Return checks of the phase's length and of how the program ended: by itself, or ``cut`` short."""
     checks = [
         Check(
             id="length",
@@ -29,7 +31,10 @@ def checks_of(elapsed_s: float, ending: Ending | None, program: Process | None) 
             unit="s",
         )
     ]
-    if ending is not None:
+    if cut:
+        claim = f"ended after {elapsed_s:.1f} s, before its own end; --duration 0 measures until it ends"
+        checks.append(Check(id="cut", level=Level.VALID, claim=claim))
+    elif ending is not None:
         well = ending.exit_code == 0
         message = None if well or program is None else program.last_line()
         checks.append(

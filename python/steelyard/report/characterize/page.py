@@ -101,6 +101,9 @@ def _program(data: ReportData) -> list[Section]:
     intro = f"{commands}: {looks}. Running and waiting for a CPU are counted, kinds of sleep are sampled."
     if target.cpus_source:
         intro += f" CPUs used: {target.cpus_source}."
+    if target.mostly_unseen:
+        intro += f" The shares leave out {target.unseen_cpus:.2f} CPUs of"
+        intro += " processes that ended before a second look."
     cost = cost_line(data)
     if cost:
         intro += f" Looking cost {cost}."

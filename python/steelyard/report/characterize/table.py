@@ -25,7 +25,10 @@ from steelyard.report.operations import operations_document, operations_lines
 from steelyard.report.table import claim_with_share, run_summary
 from steelyard.report.terminal import safe
 
+CUT = "cut"
+"""The check that says that a command was ended before its own end."""
 _FINDINGS_AT_MOST = 8
+_UNSEEN_TOLD_CPUS = 0.05
 PART_WORDS = {
     "cpu": "CPU",
     "dram_capacity": "memory capacity",
@@ -49,8 +52,13 @@ def summary(data: ReportData, path: Path | None) -> RenderableType:
         line.append(
             ", ".join(f"{name} {fmt.plain(fmt.quantity(share, 'ratio'))}" for name, share in split[:6])
         )
+        target = data.conditions.target
+        if target is not None and target.mostly_unseen and target.unseen_cpus > _UNSEEN_TOLD_CPUS:
+            line.append(f"; not in it: {target.unseen_cpus:.2f} CPUs of short-lived processes")
         parts.append(line)
     parts += [_line(name, text) for name, text in operations_lines(data.conditions)]
+    checks = data.run.verdict.checks if data.run.verdict else []
+    parts += [_line("command", check.claim) for check in checks if check.id == CUT]
     if data.findings:
         parts.append(Text("\nFindings", style="bold"))
         parts += [_finding(finding) for finding in data.findings[:_FINDINGS_AT_MOST]]

@@ -164,3 +164,21 @@ def test_cpus_of_a_command_have_one_source() -> None:
     assert (exact.cpus.value, exact.cpus_source) == (pytest.approx(0.444), RUSAGE)
     assert with_exact_cpu_time(looked, {}) is looked
     assert with_exact_cpu_time(None, metrics) is None
+
+
+def test_work_of_short_lived_processes_is_no_sleep() -> None:
+    """A script that starts one short command after another used 0.985 CPUs, and "no resource limits it"."""
+    looked = target(
+        cpus=q(0.02), threads=1.95, running_ratio=0.014, waits={"child": 0.97}, busiest_wanted_ratio=q(0.02)
+    )
+    metrics = {"cpu_time_s": Metric(value=5.67, unit="s"), "elapsed_s": Metric(value=5.76, unit="s")}
+    exact = replace(looked, target=with_exact_cpu_time(looked.target, metrics))
+    found = {finding.id: finding for finding in explain(exact)}
+    assert "mostly-asleep" not in found
+    assert "97 % of the program's CPU time" in found["short-lived"].claim
+    assert exact.target is not None
+    assert "second look" in (exact.target.busiest_wanted_ratio.missing or "")
+    # What its looks saw is not unseen.
+    seen = replace(looked, target=replace(looked.target, running_ratio=0.5))
+    seen = replace(seen, target=with_exact_cpu_time(seen.target, metrics))
+    assert "short-lived" not in {finding.id for finding in explain(seen)}

@@ -175,6 +175,9 @@ TROUBLED: dict[str, Conditions] = {
     "mostly-asleep": target(
         cpus=q(0.05), cpu_wait=q(0.0), running_ratio=0.02, waiting_ratio=0.0, waits={"events": 0.97}
     ),
+    "short-lived": target(
+        cpus=q(0.98), cpu_wait=q(0.0), running_ratio=0.01, unseen_cpus=0.96, waits={"child": 0.97}
+    ),
     "smt-capacity": on(cpu_threads_per_core=2),
     "interrupts-on-one-cpu": replace(CALM, cpus={0: cpu(user=0.2, softirq=0.5), 1: cpu(user=0.5)}),
     "hard-interrupts": busy(CALM, user=0.4, irq=0.2),
