@@ -94,8 +94,10 @@ def _run(directory: Path, out: Path, run: "Run | RecordError") -> dict[str, Any]
     if isinstance(run, RecordError):
         return {"run_id": directory.name, "status": "unreadable", "status_reason": run.message}
     declared = declaration.of_run(run.benchmark)
-    first = declared.headline[0] if declared.listed and declared.headline else ""
-    headline = {first: run.metrics[first].value} if first in run.metrics else {}
+    # A benchmark is told by the metric that it is scored by, a characterization by the first that it has.
+    names = declared.headline[:1] if declared.listed else declared.headline
+    first = next((name for name in names if name in run.metrics), "")
+    headline = {first: run.metrics[first].value} if first else {}
     return {
         "run_id": run.run_id,
         "directory": str(directory),
@@ -309,6 +311,10 @@ def _experiment_row(one: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _run_row(run: dict[str, Any]) -> tuple[str, str, str]:
-    figure = ", ".join(f"{name} {value:,.0f}" for name, value in run.get("metrics", {}).items() if value)
+    figure = ", ".join(
+        f"{name} {value:,.0f}" if abs(value) >= 1000 else f"{name} {value:.3g}"
+        for name, value in run.get("metrics", {}).items()
+        if value is not None
+    )
     state = run["verdict"] if run.get("verdict") else run["status"]
     return run["run_id"], str(state), figure or str(run.get("status_reason") or "")

@@ -252,6 +252,7 @@ def side_lines(data: ReportData) -> list[tuple[str, str]]:
     for side, use in _uses(data).items():
         if use.split is not None:
             split = f"user {_share(use.split.user_ratio)}, kernel {_share(use.split.system_ratio)}"
+            split += " (whatever ran on them)" if _counts_cpus(data) else ""
             law = "" if use.law.ipc.value is None else law_sentence(use)
             lines.append((f"{side} CPUs", "; ".join(part for part in (split, law) if part)))
         if use.top_down is not None and not is_empty(use.top_down):
