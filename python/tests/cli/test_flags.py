@@ -48,6 +48,7 @@ DEPENDS = {
     "--platform": "one or several",
     "--reading": "what becomes of it",
     "--resume": "what goes on",
+    "--report": "what it is of: everything, or a suite only",
     "--root": "whole trees, or /proc and /sys",
     "--rules": "where the rules are from",
     "--seed": "what is drawn",
