@@ -233,19 +233,27 @@ def _split(threads: "Iterable[ThreadLooks]") -> dict[str, float]:
     parts: dict[str, float] = {}
     whole = 0.0
     for thread in threads:
-        run, wait = _gain(thread, 0), _gain(thread, 1)
-        lasted = thread.last_ns - thread.first_ns
-        if run is None or wait is None or lasted <= 0:
+        spent = _spent(thread)
+        if spent is None:
             continue
-        whole += lasted
-        # The two clocks are read apart: a busy thread may come out above its time by that little.
-        busy = min(1.0, lasted / (run + wait)) if run + wait else 1.0
-        parts["running"] = parts.get("running", 0.0) + run * busy
-        parts["waiting"] = parts.get("waiting", 0.0) + wait * busy
-        rest = lasted - (run + wait) * busy
+        run, wait, rest = spent
+        whole += thread.last_ns - thread.first_ns
+        parts["running"] = parts.get("running", 0.0) + run
+        parts["waiting"] = parts.get("waiting", 0.0) + wait
         for kind, share in _sleep_kinds(thread).items():
             parts[kind] = parts.get(kind, 0.0) + rest * share
     return {kind: time / whole for kind, time in parts.items()} if whole else {}
+
+
+def _spent(thread: "ThreadLooks") -> tuple[float, float, float] | None:
+    """Return the time in which a thread ran, waited for a CPU and slept, ns; None where that is not known."""
+    run, wait = _gain(thread, 0), _gain(thread, 1)
+    lasted = thread.last_ns - thread.first_ns
+    if run is None or wait is None or lasted <= 0:
+        return None
+    # The two clocks are read apart: a busy thread may come out above its time by that little.
+    busy = min(1.0, lasted / (run + wait)) if run + wait else 1.0
+    return run * busy, wait * busy, lasted - (run + wait) * busy
 
 
 def _sleep_kinds(thread: "ThreadLooks") -> dict[str, float]:
@@ -271,11 +279,19 @@ def _sleep_kinds(thread: "ThreadLooks") -> dict[str, float]:
 
 
 def _places(threads: "Iterable[ThreadLooks]") -> dict[str, float]:
+    """Return the kernel functions that the threads slept in longest, with their shares of that sleep."""
     times: dict[str, float] = {}
     for thread in threads:
+        spent = _spent(thread)
+        found = sum(sleep.exact_ns + sleep.sampled_ns for sleep in thread.sleeps)
+        if spent is None or not found:
+            continue
+        # Looks find a part of the sleep; the rest is as what they found, as with the kinds.
+        scale = spent[2] / found
         for sleep in thread.sleeps:
             if sleep.where:
-                times[sleep.where] = times.get(sleep.where, 0.0) + sleep.exact_ns + sleep.sampled_ns
+                time_ns = (sleep.exact_ns + sleep.sampled_ns) * scale
+                times[sleep.where] = times.get(sleep.where, 0.0) + time_ns
     whole = sum(times.values())
     ranked = sorted(times.items(), key=lambda item: -item[1])[:_PLACES_NAMED]
     return {name: time / whole for name, time in ranked} if whole else {}

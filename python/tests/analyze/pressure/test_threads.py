@@ -172,6 +172,13 @@ def test_sleep_that_no_look_saw_is_as_that_around_other_looks(tmp_path: Path) ->
     found = observed(tmp_path, [*([row] for row in running), [thread(1, 2.0, where="futex_do_wait")]])
     assert found is not None
     assert found.wait("lock") == pytest.approx(0.5)
+    # Its function weighs as its kind does, beside a thread whose sleep every look saw.
+    still = thread(2, 0.0, where="ep_poll")
+    looks = [[row, still] for row in (*running, thread(1, 2.0, where="futex_do_wait"))]
+    beside = observed(tmp_path / "beside", looks)
+    assert beside is not None
+    assert beside.places["futex_do_wait"] == pytest.approx(beside.wait("lock") / sum(beside.waits.values()))
+    assert beside.places["futex_do_wait"] == pytest.approx(1 / 3)
     blind = observed(tmp_path / "blind", [[row] for row in running])
     assert blind is not None
     assert blind.wait("unknown") == pytest.approx(0.5)
