@@ -117,8 +117,8 @@ impl Bottoms {
             }
             // There is no DWARF information of it either.
             _ => (
-                "in code made at run time".to_owned(),
-                "if a JVM made it, -XX:+PreserveFramePointer keeps them",
+                "in memory that no file is mapped to".to_owned(),
+                "if a JVM made that code, -XX:+PreserveFramePointer keeps them",
             ),
         };
         Some(format!(

@@ -17,6 +17,8 @@ pub struct Tally {
     pub without_rules: BTreeMap<u32, u64>,
     /// Those that ended in code without a file.
     pub in_made_code: u64,
+    /// Those that ended at an address where nothing is mapped.
+    pub nowhere: u64,
 }
 
 impl Tally {
@@ -35,7 +37,8 @@ impl Tally {
                     };
                     *counts.entry(module).or_default() += 1;
                 }
-                Spot::Anonymous | Spot::Nowhere => self.in_made_code += 1,
+                Spot::Anonymous => self.in_made_code += 1,
+                Spot::Nowhere => self.nowhere += 1,
             },
         }
     }
@@ -43,7 +46,8 @@ impl Tally {
     /// Stacks whose begin was not reached.
     pub fn cut(&self) -> u64 {
         let counted = |by_module: &BTreeMap<u32, u64>| by_module.values().sum::<u64>();
-        self.beyond_copy + self.in_made_code + counted(&self.astray) + counted(&self.without_rules)
+        let without_file = self.in_made_code + self.nowhere;
+        self.beyond_copy + without_file + counted(&self.astray) + counted(&self.without_rules)
     }
 
     /// Why stacks are not whole, in a sentence; None when few enough are not.
@@ -75,9 +79,15 @@ impl Tally {
         }
         if self.in_made_code > 0 {
             parts.push(format!(
-                "{} end in code made at run time, where only frame pointers could be followed (a JVM keeps \
-                 them with -XX:+PreserveFramePointer)",
+                "{} end in memory that no file is mapped to, as code made at run time is, where only frame \
+                 pointers could be followed (a JVM keeps them with -XX:+PreserveFramePointer)",
                 share(self.in_made_code, self.stacks)
+            ));
+        }
+        if self.nowhere > 0 {
+            parts.push(format!(
+                "{} end at an address where nothing was mapped",
+                share(self.nowhere, self.stacks)
             ));
         }
         Some(format!(

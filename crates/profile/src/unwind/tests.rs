@@ -77,7 +77,15 @@ fn how_a_stack_is_cut_is_told() {
     assert_eq!((entered, end), (vec![0x1500], End::Astray(Spot::Anonymous)));
     let (entered, end, tally) = walk([0, u64::MAX, 0x500], &[], true);
     assert_eq!((entered, end), (vec![0x500], End::Astray(Spot::Nowhere)));
-    assert_eq!((tally.cut(), tally.in_made_code), (1, 1));
+    assert_eq!((tally.cut(), tally.nowhere, tally.in_made_code), (1, 1, 0));
+    // No JVM's flag helps where nothing is.
+    let said = tally
+        .reason(|_| String::new())
+        .expect("all of its stacks are cut");
+    assert!(
+        said.ends_with("100 % end at an address where nothing was mapped"),
+        "{said}"
+    );
 }
 
 #[test]
