@@ -253,6 +253,7 @@ def test_less_than_two_looks_say_nothing(tmp_path: Path) -> None:
         ("ep_poll", "S", "events"),
         ("anon_pipe_read", "S", "pipe"),
         ("do_wait", "S", "child"),
+        ("kernel_clone", "D", "child"),
         ("something_new", "D", "disk"),
         ("something_new", "S", "other"),
         (None, "S", "unknown"),

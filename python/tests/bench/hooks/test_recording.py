@@ -89,6 +89,7 @@ def test_the_report_has_both_sides_and_one_line_of_what_is_missing(live):
         assert all(len(each.rows) <= 15 for each in sections["profile"].tables)
         lines = dict(side_lines(data))
         assert {"server CPUs", "load CPUs", "server hot", "load hot"} <= lines.keys()
+        assert "(whatever ran on them)" in lines["server CPUs"]
         lacking = [
             name for name in ("counters", "topdown") if {"missing", "reduced"} & set(data.run.hooks[name])
         ]
