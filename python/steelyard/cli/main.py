@@ -291,7 +291,7 @@ def compare(
     as_json: Json = False,
 ) -> int:
     """Compare two runs of a benchmark, two suites, two perf stat files, or the arms of an experiment."""
-    from steelyard.cli.compare import show_comparison
+    from steelyard.cli.compare.commands import show_comparison
 
     return show_comparison(a, b, runs, report=page, as_json=as_json)
 

@@ -105,7 +105,7 @@ def characterize(
                 f"{given[0]}: --perf-stat alone measures nothing",
                 hint="name a command or a process, or --all for the whole machine",
             )
-        from steelyard.cli.perf_files import show_files
+        from steelyard.cli.compare.perf_files import show_files
 
         return show_files(perf_stat, as_json=as_json)
     request = Request(

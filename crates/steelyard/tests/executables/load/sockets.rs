@@ -1,6 +1,6 @@
 //! Servers that are not at the first address of their name, and servers at Unix sockets.
 
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -23,19 +23,21 @@ fn run(line: &str) -> Output {
     finish(child, Duration::from_secs(20))
 }
 
+fn converse(read: impl Read, mut write: impl Write) {
+    let mut read = BufReader::new(read);
+    while let Some(request) = next_request(&mut read) {
+        if write.write_all(answer(&request).as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
 /// Answers as memcached does, and ends every connection after some requests.
 fn serve(listener: UnixListener) {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let mut write = stream.try_clone().unwrap();
-                let mut read = BufReader::new(stream);
-                while let Some(request) = next_request(&mut read) {
-                    if write.write_all(answer(&request).as_bytes()).is_err() {
-                        return;
-                    }
-                }
-            });
+            let write = stream.try_clone().unwrap();
+            thread::spawn(move || converse(stream, write));
         }
     });
 }
@@ -95,15 +97,8 @@ fn every_address_of_localhost_is_tried() {
         }
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                thread::spawn(move || {
-                    let mut write = stream.try_clone().unwrap();
-                    let mut read = BufReader::new(stream);
-                    while let Some(request) = next_request(&mut read) {
-                        if write.write_all(answer(&request).as_bytes()).is_err() {
-                            return;
-                        }
-                    }
-                });
+                let write = stream.try_clone().unwrap();
+                thread::spawn(move || converse(stream, write));
             }
         });
         let result = whole(&run(&format!("memcache://localhost:{port}")));

@@ -13,8 +13,8 @@ from steelyard._base import ExitCode, UsageError, command_text
 from steelyard.analyze.comparison import RunComparison, Side, compare_runs
 from steelyard.bench import runs
 from steelyard.bench.suites import suite as suite_files
+from steelyard.cli.compare.perf_files import are_perf_files, show_files_compared
 from steelyard.cli.output import command_line, output_console, print_json
-from steelyard.cli.perf_files import are_perf_files, show_files_compared
 from steelyard.records import Run
 
 EXPERIMENT = "experiment.json"

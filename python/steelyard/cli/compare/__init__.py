@@ -1,0 +1,1 @@
+"""``steelyard compare``, and files of ``perf stat`` without a run."""
