@@ -93,8 +93,7 @@ fn read_once(path: &Path, format: Format, wanted: &Wanted<'_>) -> Result<Profile
         Format::Auto => detect(&start).ok_or_else(|| ProfileError::Malformed {
             path: path.to_owned(),
             expected: "profile",
-            reason: "it is neither perf.data nor pprof, nor text of perf script with the fields ip and sym"
-                .to_owned(),
+            reason: what_else(&start),
         })?,
         chosen => chosen,
     };
@@ -197,9 +196,84 @@ pub fn detect(start: &[u8]) -> Option<Format> {
     start.starts_with(&[0x0a]).then_some(Format::Pprof)
 }
 
+/// Why bytes of no known format are not read, with their format where that has a name.
+fn what_else(start: &[u8]) -> String {
+    let legacy = if is_legacy_cpu_profile(start) {
+        "a CPU profile"
+    } else if LEGACY_TEXTS.iter().any(|text| start.starts_with(text)) {
+        "a text profile"
+    } else {
+        return "it is neither perf.data nor pprof, nor text of perf script with the fields ip and sym"
+            .to_owned();
+    };
+    format!(
+        "it is {legacy} in the old format of gperftools, from before pprof's: convert it, \
+         pprof -proto PROGRAM FILE > profile.pb.gz"
+    )
+}
+
+/// How the text formats of gperftools and of Go's `debug=1` begin.
+const LEGACY_TEXTS: [&[u8]; 6] = [
+    b"heap profile:",
+    b"--- heapz",
+    b"--- contention",
+    b"--- mutex:",
+    b"--- thread",
+    b"goroutine profile:",
+];
+
+/// Whether `start` is the header of gperftools' CPU profile: 0, the count of words that follow (3 at least), a
+/// version of 0 or 1, the period, 0; in the words and the byte order of the machine that wrote it.
+fn is_legacy_cpu_profile(start: &[u8]) -> bool {
+    let is_header = |words: &[u64]| matches!(words, &[0, 3..=16, 0..=1, 10..=1_000_000_000, 0]);
+    let narrow = |decode: fn([u8; 4]) -> u32| -> Vec<u64> {
+        let (words, _) = start.as_chunks::<4>();
+        words
+            .iter()
+            .take(5)
+            .map(|word| u64::from(decode(*word)))
+            .collect()
+    };
+    let wide = |decode: fn([u8; 8]) -> u64| -> Vec<u64> {
+        let (words, _) = start.as_chunks::<8>();
+        words.iter().take(5).map(|word| decode(*word)).collect()
+    };
+    is_header(&narrow(u32::from_le_bytes))
+        || is_header(&narrow(u32::from_be_bytes))
+        || is_header(&wide(u64::from_le_bytes))
+        || is_header(&wide(u64::from_be_bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_old_format_of_gperftools_is_named() {
+        let words = [0_u64, 3, 0, 10_000, 0, 1, 2, 0x410bc0, 0x410bc0];
+        let header: [fn(u64) -> Vec<u8>; 4] = [
+            |word| word.to_le_bytes().to_vec(),
+            |word| word.to_be_bytes().to_vec(),
+            |word| (word as u32).to_le_bytes().to_vec(),
+            |word| (word as u32).to_be_bytes().to_vec(),
+        ];
+        for bytes in header {
+            let start: Vec<u8> = words.iter().copied().flat_map(bytes).collect();
+            assert!(what_else(&start).contains("a CPU profile in the old format of gperftools"));
+        }
+        assert!(
+            what_else(b"heap profile: 1: 2 [3: 4] @ heapz_v2/1")
+                .contains("a text profile in the old")
+        );
+        for other in [
+            &[0_u8; 64][..],
+            &[0, 0, 0, 0],
+            b"",
+            b"hello, world, this is text",
+        ] {
+            assert!(what_else(other).starts_with("it is neither"));
+        }
+    }
 
     #[test]
     fn compressed_text_is_read_as_the_text() {

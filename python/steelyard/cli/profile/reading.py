@@ -202,6 +202,8 @@ def _fold(path: Path, shown: Path, wanted: Wanted) -> Profile:
         message = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         if done.returncode == ExitCode.NO:
             raise ResultSaysNoError(f"{shown}: {message.removeprefix(f'{PROGRAM}: ')}")
-        raise RecordError(f"{shown}: neither folded stacks nor what {PROGRAM} folds: {message}")
+        # The program names the file that it was given, which may be a copy.
+        reason = message.removeprefix(f"{PROGRAM}: ").replace(f"{path} is ", "", 1)
+        raise RecordError(f"{shown}: not folded stacks, and {reason}")
     finally:
         folded.unlink(missing_ok=True)
