@@ -41,6 +41,29 @@ def _stacks(profile: Profile) -> dict[str, int]:
     }
 
 
+def test_json_has_every_stack_with_its_count(
+    profile: Profile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_folded(tmp_path, STACKS, "# hz: 99\n# event: cycles\n")
+    assert invoke(["profile", "export", str(file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["event"], document["unit"]) == ("cycles", profile.unit)
+    found = {
+        ";".join(
+            [
+                row["command"],
+                *(f["function"] + (f" [{f['module']}]" if f["module"] else "") for f in row["frames"]),
+            ]
+        ): row["count"]
+        for row in document["stacks"]
+    }
+    assert found == _stacks(profile)
+    assert document["stacks"][0]["count"] == 100
+    for both in ([], ["--as", "folded", "--json"]):
+        assert invoke(["profile", "export", str(file), *both]) == 2
+        assert "needs one of --as FORMAT and --json" in capsys.readouterr().err
+
+
 def test_speedscope_has_the_shape_of_its_schema_and_every_sample(profile: Profile) -> None:
     document = json.loads(speedscope(profile, "p"))
     assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from steelyard._base import UsageError
 from steelyard.cli.commands import Commands
 from steelyard.cli.options import EVENT_HELP, Json, Report, Rows
 from steelyard.cli.output import EXIT_CODES, command_line, examples
@@ -220,20 +221,24 @@ class ExportFormat(StrEnum):
     epilog=examples(
         "steelyard profile export profile --as speedscope > profile.speedscope.json",
         "steelyard profile export perf.data --as perfetto > trace.json",
+        "steelyard profile export perf.data --json > stacks.json",
     )
 )
 def export(
     profile: Input,
     form: Annotated[
-        ExportFormat,
+        ExportFormat | None,
         typer.Option("--as", metavar="FORMAT", help="Format to write: speedscope, perfetto or folded."),
-    ],
+    ] = None,
     event: Event = None,
     symfs: Symfs = None,
     lines: Lines = False,
+    as_json: Json = False,
 ) -> int:
-    """Write a profile for speedscope.app or ui.perfetto.dev, or as folded stacks."""
+    """Write a profile for speedscope.app or ui.perfetto.dev, as folded stacks, or as JSON."""
+    if as_json is (form is not None):
+        raise UsageError("profile export needs one of --as FORMAT and --json")
     from steelyard.cli.profile.reading import Wanted
     from steelyard.cli.profile.run import export_profile
 
-    return export_profile(profile, str(form), Wanted(event, symfs, lines))
+    return export_profile(profile, form and str(form), Wanted(event, symfs, lines))

@@ -386,11 +386,15 @@ def _diff_document(
     }
 
 
-def export_profile(path: Path, to: str, wanted: Wanted = ALL) -> int:
-    """Print one profile in another format; 0."""
-    from steelyard.report.profiles.exports import folded, speedscope, trace_events
+def export_profile(path: Path, to: str | None, wanted: Wanted = ALL) -> int:
+    """Print one profile in another format, without one as a JSON document; 0."""
+    from steelyard.report.profiles.exports import folded, speedscope, stack_rows, trace_events
 
     profile = read_profile(path, wanted)
+    if to is None:
+        head = {"profile": str(path), "event": profile.facts.get("event"), "unit": profile.unit}
+        print_json({**head, "facts": dict(profile.facts), "stacks": stack_rows(profile)})
+        return int(ExitCode.OK)
     write = {"speedscope": speedscope, "perfetto": trace_events}.get(to)
     text = folded(profile) if write is None else write(profile, path.name)
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")

@@ -68,6 +68,22 @@ def folded(profile: Profile) -> str:
     return "\n".join(lines) + "\n"
 
 
+def stack_rows(profile: Profile) -> list[dict[str, Any]]:
+    """Return the stacks, the heaviest first, outermost frames first, with counts in the profile's unit."""
+    heaviest = sorted(profile.stacks(), key=lambda stack: -stack[2])
+    return [
+        {
+            "command": profile.commands[command],
+            "count": profile.in_unit(count),
+            "frames": [
+                {"function": profile.frames[at].function, "module": profile.frames[at].module}
+                for at in frames
+            ],
+        }
+        for command, frames, count in heaviest
+    ]
+
+
 def trace_events(profile: Profile, name: str) -> str:
     """Return ``profile`` as trace events: complete events (``X``), nested as calls, ts and dur in µs."""
     step = _microseconds(profile) / profile.scale
