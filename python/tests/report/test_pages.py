@@ -116,6 +116,9 @@ def test_a_page_alone_is_drawn_and_its_names_are_text(
         assert kind == "fleet category" or SHOWN in page.locator("main").inner_text()
         assert not STEERING.search(everything.replace("\n", ""))
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        for width in (1280, 700):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.eval_on_selector_all(".bar nav a", OUTSIDE_THE_BAR) == []
         assert wrong == []
 
 
@@ -178,6 +181,10 @@ SCROLLED = """areas => areas.filter(area => area.clientWidth && area.scrollWidth
 
 MOVED = """area => [area.scrollLeft, area.querySelector('tbody th').getBoundingClientRect().left
     - area.getBoundingClientRect().left]"""
+OUTSIDE_THE_BAR = """all => all.filter(one => {
+    const [link, bar] = [one, one.parentElement].map(each => each.getBoundingClientRect());
+    return link.right > bar.right + 1 || link.bottom > bar.bottom + 1 || link.width < 8;
+}).map(one => one.textContent)"""
 CUT = """all => all.filter(one => one.getBoundingClientRect().right > 719)
     .map(one => one.outerHTML.slice(0, 200))"""
 
