@@ -18,6 +18,10 @@ pub struct Supervision {
     pub parent: Option<i32>,
     /// Time between asking the command to end and killing it.
     pub grace: Duration,
+    /// Whether what the command leaves running goes on when it ends unasked.
+    pub keeps_background: bool,
+    /// Open descriptors that the command does not get.
+    pub held: Vec<i32>,
 }
 
 /// How a command ended.
@@ -139,9 +143,17 @@ pub fn supervise(supervision: &Supervision) -> Result<Ended, LaunchError> {
     if let Some(nodes) = &supervision.memory_nodes {
         crate::bind_memory(nodes).map_err(|source| refused(nodes, source))?;
     }
+    for &held in &supervision.held {
+        // SAFETY: F_SETFD takes a flag; of a number that is no descriptor it fails.
+        if unsafe { libc::fcntl(held, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+            return Err(system("fcntl(F_SETFD)"));
+        }
+    }
     let child = start(supervision, signals)?;
-    let ended = wait(&child, supervision.grace, &signals)?;
-    end_descendants();
+    let (ended, was_asked) = wait(&child, supervision.grace, &signals)?;
+    if was_asked || !supervision.keeps_background {
+        end_descendants();
+    }
     Ok(ended)
 }
 
@@ -197,18 +209,25 @@ fn start(supervision: &Supervision, blocked: libc::sigset_t) -> Result<Child, La
     })
 }
 
-/// Waits for the command, forwarding requests to end and enforcing the grace time.
-fn wait(child: &Child, grace: Duration, signals: &libc::sigset_t) -> Result<Ended, LaunchError> {
+/// Waits for the command, forwarding requests to end and enforcing the grace time; how it ended, and whether it was
+/// asked to.
+fn wait(
+    child: &Child,
+    grace: Duration,
+    signals: &libc::sigset_t,
+) -> Result<(Ended, bool), LaunchError> {
     let main = child.id() as i32;
     let mut deadline: Option<Instant> = None;
+    let mut was_asked = false;
     loop {
         if let Some(ended) = reap(main, deadline.is_some()) {
-            return Ok(ended);
+            return Ok((ended, was_asked));
         }
         let signal = next_signal(signals, deadline)?;
         match signal {
             Some(libc::SIGCHLD) => {}
             Some(request) => {
+                was_asked = true;
                 // A terminal's Ctrl-C reaches only the foreground group, which the command is not in.
                 // SAFETY: the group is the command's own, and the command is not yet reaped.
                 unsafe {

@@ -21,6 +21,7 @@ import json
 import os
 import socket
 import stat
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +38,9 @@ Words = Callable[[Mapping[str, str]], str]
 _kinds: dict[str, Undo] = {}
 _words: dict[str, Words] = {}
 _on_disk: set[str] = set()
+_held: set[int] = set()
+_ENDING_S = 10.0
+"""How long what a killed process had started may take to end before its changes are undone."""
 
 
 def register(kind: str, undo: Undo, *, on_disk: bool = False, words: Words | None = None) -> None:
@@ -50,6 +54,14 @@ def register(kind: str, undo: Undo, *, on_disk: bool = False, words: Words | Non
         _words[kind] = words
     if on_disk:
         _on_disk.add(kind)
+
+
+def held_locks() -> tuple[int, ...]:
+    """Return the descriptors that hold the locks of this process's entries.
+
+    What may write for this process keeps them open, so that nothing is undone before it has ended.
+    """
+    return tuple(sorted(_held))
 
 
 def journal_dir() -> Path:
@@ -101,6 +113,8 @@ class Change:
                 f"{path}: the undo journal cannot be written, so nothing was changed: {error.strerror}",
                 hint="point XDG_STATE_HOME at a writable folder",
             ) from error
+        if lock is not None:
+            _held.add(lock)
         return cls(path, kind, details, lock)
 
     def undo(self) -> None:
@@ -113,6 +127,7 @@ class Change:
         """Give up the lock that says that this process lives: the change is undone, or kept."""
         lock, self._lock = self._lock, None
         if lock is not None:
+            _held.discard(lock)
             os.close(lock)
 
     @property
@@ -346,6 +361,18 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
+def _has_ended(path: Path) -> bool:
+    """Wait until nothing holds the entry that its maker had started; return whether that came in time."""
+    if any(os.path.samestat(path.stat(), os.fstat(lock)) for lock in _held):
+        return True
+    deadline = time.monotonic() + _ENDING_S
+    while _is_locked(path):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def _is_alive(path: Path, entry: Mapping[str, Any]) -> bool:
     """Return whether the maker of an entry lives: by its process where that can be seen, else by its lock."""
     if entry.get("pid_namespace") in (None, _pid_namespace()):
@@ -369,6 +396,8 @@ def _take_back(path: Path, told: str, *, whoever_made_it: bool = False) -> str |
     if entry["boot_id"] != boot_id() and kind not in _on_disk:
         path.unlink(missing_ok=True)
         return None
+    if not _has_ended(path):
+        return f"{path}: not undone yet: a command that the killed run had started still runs; try again"
     try:
         _kinds[kind](details)
     except Exception as error:

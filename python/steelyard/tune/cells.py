@@ -24,6 +24,7 @@ from typing import ClassVar, Protocol
 
 from steelyard._base import format_cpu_list, parse_cpu_list
 from steelyard.bench.limits.control_group import remove_group
+from steelyard.bench.supervised import run_to_end
 
 _TEXT_BYTES = 1 << 16
 _COMMAND_TIMEOUT_S = 60.0
@@ -240,9 +241,7 @@ class CommandCell:
 
 def _output(words: Sequence[str]) -> str:
     try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_COMMAND_TIMEOUT_S
-        )
+        done = run_to_end(words, timeout_s=_COMMAND_TIMEOUT_S, background=True)
     except subprocess.TimeoutExpired as error:
         raise OSError(110, f"took longer than {_COMMAND_TIMEOUT_S:g} s", words[0]) from error
     if done.returncode != 0:

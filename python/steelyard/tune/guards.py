@@ -19,6 +19,7 @@ from pathlib import Path
 
 from steelyard._base import UsageError
 from steelyard.bench.signals import Interrupts
+from steelyard.bench.supervised import run_to_end
 
 _EVERY_S = 0.5
 _PROBE_TIMEOUT_S = 10.0
@@ -57,14 +58,8 @@ class Guard:
         try:
             if self.source is Source.FILE:
                 return self.breach(float(Path(self.words[0]).read_text().split()[0]))
-            done = subprocess.run(
-                self.words,
-                capture_output=True,
-                text=True,
-                stdin=subprocess.DEVNULL,
-                timeout=_PROBE_TIMEOUT_S,
-                check=True,
-            )
+            done = run_to_end(self.words, timeout_s=_PROBE_TIMEOUT_S, background=True)
+            done.check_returncode()
             return self.breach(float(done.stdout.split()[0]))
         except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
             return self.breach(None, str(error))

@@ -30,6 +30,12 @@ struct Arguments {
     /// Time between SIGTERM and SIGKILL when the command is ended
     #[arg(long, default_value = "5s", value_parser = args::duration)]
     grace: Duration,
+    /// Let what the command leaves running go on when it ends by itself
+    #[arg(long)]
+    keep_background: bool,
+    /// Keep this open descriptor from the command, such as one that holds a lock; repeatable
+    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(3..))]
+    hold: Vec<i32>,
     /// Write the command's standard output and error to this file
     #[arg(long)]
     log: Option<PathBuf>,
@@ -67,6 +73,8 @@ fn main() -> ExitCode {
             .die_with_parent
             .map(|told| told.unwrap_or_else(starter)),
         grace: arguments.grace,
+        keeps_background: arguments.keep_background,
+        held: arguments.hold,
     };
     match supervise(&supervision) {
         Ok(ended) => ExitCode::from(ended.code()),

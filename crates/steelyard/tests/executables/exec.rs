@@ -145,6 +145,53 @@ fn sigkill_of_the_starter_ends_everything() {
 }
 
 #[test]
+fn a_background_may_outlive_a_command_that_ends_by_itself_and_only_that() {
+    let keeping = ["--keep-background", "--grace=0s"];
+    let (mut child, pids) = start(&keeping, "sleep 1000 >/dev/null 2>&1 & echo $!; exit 3", 1);
+    assert_eq!(child.wait().expect("waits").code(), Some(3));
+    assert!(alive(pids[0]));
+    // SAFETY: kill touches no memory; the process is the one that was just seen to live.
+    assert_eq!(unsafe { libc::kill(pids[0], libc::SIGKILL) }, 0);
+    let (mut child, pids) = start(&keeping, &format!("trap '' TERM; {ESCAPING}"), 2);
+    signal(child.id(), libc::SIGTERM);
+    child.wait().expect("waits");
+    for pid in pids {
+        wait_until_gone(pid);
+    }
+}
+
+#[test]
+fn a_lock_is_held_by_the_supervisor_and_not_by_the_background() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("lock");
+    let is_locked = || {
+        let file = std::fs::File::open(&path).expect("opens");
+        file.try_lock_shared().is_err()
+    };
+    std::fs::File::create(&path).expect("creates");
+    let script = r#"exec 9<"$1"; flock 9; exec "$2" --hold=9 --keep-background -- sh -c 'sleep 1000 >/dev/null & echo $!; read line'"#;
+    let mut child = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .arg(&path)
+        .arg(EXEC)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("text");
+    let background: i32 = line.trim().parse().expect("a process id");
+    assert!(is_locked());
+    drop(child.stdin.take());
+    child.wait().expect("waits");
+    assert!(alive(background) && !is_locked());
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::kill(background, libc::SIGKILL) }, 0);
+}
+
+#[test]
 fn nothing_is_run_for_a_starter_that_has_ended() {
     let mut starter = Command::new("true").spawn().expect("starts");
     starter.wait().expect("waits");

@@ -22,7 +22,6 @@ from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedErr
 from steelyard.bench import declaration
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.stack import installation as records
-from steelyard.bench.stack.command import run_to_end
 from steelyard.bench.stack.installation import Installation, SmokeRun
 from steelyard.bench.stack.java import find_java, has_java, java_home
 from steelyard.bench.stack.packages import Manager, find_manager
@@ -37,6 +36,7 @@ from steelyard.bench.stack.recipe import (
     prepared_dir,
     stacks_dir,
 )
+from steelyard.bench.supervised import run_to_end
 from steelyard.records import Level
 
 if TYPE_CHECKING:

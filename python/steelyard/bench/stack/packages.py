@@ -21,7 +21,7 @@ from steelyard._base import EnvironmentLacksError, WorkloadFailedError
 from steelyard.bench import undo
 from steelyard.bench.stack import archive
 from steelyard.bench.stack.archive import Run
-from steelyard.bench.stack.command import run_to_end
+from steelyard.bench.supervised import run_to_end
 
 KIND = "policy-rc.d"
 POLICY = Path("/usr/sbin/policy-rc.d")
