@@ -14,6 +14,7 @@ import errno
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import IO
@@ -25,6 +26,10 @@ _STOP_S = 8.0
 """How long the supervisor gets, which kills after 5 s what does not end when asked."""
 _MOST_BYTES = 16 << 20
 """Of more output than this the end counts."""
+
+
+class LeftRunning(KeyboardInterrupt):
+    """An interrupt that did not wait for the end of a command."""
 
 
 def run_to_end(
@@ -67,6 +72,44 @@ def run_to_end(
                     process.wait(_STOP_S)
                 process.kill()
                 raise
+        return subprocess.CompletedProcess(list(command), process.returncode, _text(out), _text(err))
+
+
+def run_undisturbed(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, *, why: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run ``command`` to its end, whatever happens to this process: what must not be stopped half-way.
+
+    An interrupt waits for the end of the command, with ``why`` on standard error, and is raised then; a
+    second one leaves it running and raises LeftRunning at once. Raises OSError for a command that cannot be
+    started.
+    """
+    held = undo.held_locks()
+    flags = ["--keep-background", *(f"--hold={lock}" for lock in held)]
+    interrupted = False
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = subprocess.Popen(
+            [str(executable("steelyard-exec")), *flags, "--", *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            pass_fds=held,
+            # Out of reach of the terminal: of Ctrl-C, and of its being closed.
+            start_new_session=True,
+        )
+        while True:
+            try:
+                process.wait()
+                break
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise LeftRunning from None
+                interrupted = True
+                with contextlib.suppress(OSError):
+                    print(f"{why}; interrupt again to leave it running", file=sys.stderr, flush=True)
+        if interrupted:
+            raise KeyboardInterrupt
         return subprocess.CompletedProcess(list(command), process.returncode, _text(out), _text(err))
 
 

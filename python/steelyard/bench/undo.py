@@ -120,6 +120,10 @@ class Change:
     def undo(self) -> None:
         """Take the change back and forget it. When taking back fails, the entry stays for the next start."""
         _kinds[self._kind](self._details)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the change: it is no more."""
         self._path.unlink(missing_ok=True)
         self.release()
 

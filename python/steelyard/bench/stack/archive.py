@@ -4,23 +4,40 @@ In: names of packages, a runner of commands. Out: a folder with the files, an in
 the names that it was made for; options of apt-get that make the folder its only source.
 
 Invariants: whatever is installed on this machine, the folder has what another one may lack; of each package
-it has one version; the index is written last.
+it has one version; the index is written last, of files whose checksums are those of apt's signed lists; a
+folder that others may write is no source.
 
 Not here: installing (``packages``), and the caches of Maven and pip, which payloads keep.
 """
 
 import hashlib
+import os
 import shutil
+import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote, unquote
 
 from steelyard._base import EnvironmentLacksError
 
-Run = Callable[[Sequence[str], Mapping[str, str]], "subprocess.CompletedProcess[str]"]
+
+class Run(Protocol):
+    """Runs a command of the package manager and says how it ended, with its output.
+
+    One that runs ``undisturbed`` comes to its end whatever happens to this process.
+    """
+
+    def __call__(
+        self, command: Sequence[str], environment: Mapping[str, str], *, undisturbed: bool = False
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run it."""
+
+
 INDEX = "Packages"
 """apt's name for the index of a source."""
 NAMES = "names"
@@ -29,13 +46,21 @@ _QUIET = ("apt-get", "-qq", "-o", "Dpkg::Use-Pty=0")
 
 
 def holds(folder: Path, names: Sequence[str]) -> bool:
-    """Return whether ``folder`` has ``names`` and all that they need."""
+    """Return whether ``folder`` has ``names`` and all that they need, with the checksums of its index."""
     try:
         made_for = (folder / NAMES).read_text(encoding="utf-8").split()
-        files = [line.partition(": ")[2] for line in _lines(folder) if line.startswith("Filename: ")]
-    except OSError:
+        lines = _lines(folder)
+    except (OSError, UnicodeDecodeError):
         return False
-    return set(names) <= set(made_for) and all((folder / file).is_file() for file in files)
+    files, digests = (
+        [line.removeprefix(field) for line in lines if line.startswith(field)]
+        for field in ("Filename: ", "SHA256: ")
+    )
+    return (
+        set(names) <= set(made_for)
+        and len(files) == len(digests)
+        and all(_digest(folder / file) == digest for file, digest in zip(files, digests, strict=True))
+    )
 
 
 def versions(folder: Path) -> dict[str, str]:
@@ -78,28 +103,56 @@ def fetch(names: Sequence[str], folder: Path, run: Run) -> None:
         alone += ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]
         alone += ["-o", "APT::Sandbox::User=root"]
         wanted = [*_QUIET, *alone, "install", "--yes", "--no-install-recommends"]
-        told = _run([*wanted, "-o", f"Dir::Cache::archives={nowhere}/", "--print-uris", *names], run)
+        # Of what is in its folder apt looks at the size alone.
+        asked = ["-o", "Acquire::ForceHash=SHA256", "-o", f"Dir::Cache::archives={nowhere}/", "--print-uris"]
+        files = _uris(_run([*wanted, *asked, *names], run).stdout)
+        for path in folder.glob("*.deb"):
+            if path.name not in files or not files[path.name].has_checksum(path):
+                path.unlink()
         _run([*wanted, "-o", f"Dir::Cache::archives={folder.resolve()}/", "--download-only", *names], run)
-    files = _uris(told.stdout)
-    for name, uri in files.items():
-        if uri.startswith("file:") and not (folder / name).is_file():
+    for name, file in files.items():
+        if file.uri.startswith("file:") and not (folder / name).is_file():
             # apt takes packages of a local source from where they are.
-            shutil.copyfile(unquote(uri.removeprefix("file:")), folder / name)
-    for path in folder.glob("*.deb"):
-        if path.name not in files:
-            path.unlink()
+            shutil.copyfile(unquote(file.uri.removeprefix("file:")), folder / name)
+        if file.digest and not file.has_checksum(folder / name):
+            (folder / name).unlink(missing_ok=True)
+            raise EnvironmentLacksError(f"{folder / name}: its checksum is not that of apt's lists")
     _write_index([folder / name for name in files], folder, run)
     (folder / NAMES).write_text("\n".join(names) + "\n", encoding="utf-8")
 
 
-def _uris(text: str) -> dict[str, str]:
-    """Return where each file comes from.
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A package's file, as apt's lists have it."""
 
-    >>> _uris("'http://host/pool/a_1%2b1_all.deb' a_1+1_all.deb 4584 MD5Sum:0\\n")
-    {'a_1+1_all.deb': 'http://host/pool/a_1%2b1_all.deb'}
+    uri: str
+    digest: str
+    """SHA256, empty where the lists have none."""
+
+    def has_checksum(self, path: Path) -> bool:
+        return bool(self.digest) and _digest(path) == self.digest
+
+
+def _uris(text: str) -> dict[str, _File]:
+    """Return where each file comes from, and its checksum.
+
+    >>> _uris("'http://host/pool/a_1%2b1_all.deb' a_1+1_all.deb 4584 SHA256:0a\\n")
+    {'a_1+1_all.deb': _File(uri='http://host/pool/a_1%2b1_all.deb', digest='0a')}
     """
     rows = (line.split() for line in text.splitlines() if line.startswith("'"))
-    return {row[1]: row[0].strip("'") for row in rows}
+    return {
+        row[1]: _File(row[0].strip("'"), row[3].removeprefix("SHA256:") if len(row) > 3 else "")
+        for row in rows
+    }
+
+
+def _digest(path: Path) -> str | None:
+    """Return the SHA256 of a file, None where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def _write_index(files: Sequence[Path], folder: Path, run: Run) -> None:
@@ -107,16 +160,34 @@ def _write_index(files: Sequence[Path], folder: Path, run: Run) -> None:
     entries = []
     for path in sorted(files):
         fields = _run(["dpkg-deb", "--field", str(path)], run).stdout.strip()
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        own = f"Filename: {path.name}\nSize: {path.stat().st_size}\nSHA256: {digest}"
+        own = f"Filename: {path.name}\nSize: {path.stat().st_size}\nSHA256: {_digest(path)}"
         entries.append(f"{fields}\n{own}\n")
     (folder / INDEX).write_text("\n".join(entries), encoding="utf-8")
 
 
+def _check_owner(folder: Path) -> None:
+    # Who became root by sudo may as well do all that root may.
+    trusted = {0, os.geteuid(), int(os.environ.get("SUDO_UID") or 0)}
+    for path in (folder, folder / INDEX, *folder.glob("*.deb")):
+        try:
+            found = path.stat()
+        except OSError as error:
+            raise EnvironmentLacksError(f"{path}: {error.strerror}") from error
+        others = stat.S_IWOTH if found.st_gid == os.getegid() else stat.S_IWOTH | stat.S_IWGRP
+        if found.st_uid not in trusted or found.st_mode & others:
+            raise EnvironmentLacksError(
+                f"{path} may be written by others, and its packages would be installed as root",
+                hint=f"where you trust what is there: sudo chown -R root {folder} && chmod -R go-w {folder}",
+            )
+
+
 @contextmanager
 def as_source(folder: Path) -> Iterator[list[str]]:
-    """Yield options of apt-get with which ``folder`` is its only source; `update` comes first."""
+    """Yield options of apt-get with which ``folder`` is its only source; `update` comes first.
+
+    Raises EnvironmentLacksError for a folder in which others could have put a package.
+    """
+    _check_owner(folder)
     # What apt makes there by sudo is root's.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         lists = Path(scratch) / "lists"

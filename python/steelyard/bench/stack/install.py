@@ -2,8 +2,8 @@
 
 In: a benchmark's recipe. Out: an `Installation`, written only when the smoke run came to a result.
 
-Invariants: what fails leaves no record; a payload's folder is the payload's own, and is removed whole with
-the last benchmark that uses it.
+Invariants: what fails leaves no record but a claim to the packages that came; a payload's folder is the
+payload's own, and is removed whole with the last benchmark that uses it.
 Not here: what a benchmark needs (``recipe``), and package managers (``packages``).
 """
 
@@ -11,8 +11,9 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ import steelyard
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, without_escapes
 from steelyard.bench import declaration
 from steelyard.bench.launch import Request, execute
+from steelyard.bench.stack import claims
 from steelyard.bench.stack import installation as records
 from steelyard.bench.stack.installation import Installation, SmokeRun
 from steelyard.bench.stack.java import find_java, has_java, java_home
@@ -145,7 +147,12 @@ def _install_packages(
     if names:
         progress.note(f"{name}: packages {' '.join(names)}")
     added = used.install(
-        names, cache=cache, offline=options.offline, also_kept=for_others, refresh=options.force
+        names,
+        cache=cache,
+        offline=options.offline,
+        also_kept=for_others,
+        refresh=options.force,
+        claim=lambda packages: claims.add(name, used.name, packages),
     )
     here = used.installed()
     return used, {package: here[package] for package in names}, added
@@ -193,7 +200,14 @@ def used_names(
 
 def _check_disk(name: str, recipe: Recipe) -> None:
     folder = stacks_dir()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise EnvironmentLacksError(
+            f"{folder}: {error.strerror}", hint="point STEELYARD_STACKS at a folder that can be written"
+        ) from error
     free = shutil.disk_usage(folder).free
     needed = recipe.disk_bytes + DISK_RESERVE_BYTES
     if free < needed:
@@ -312,12 +326,15 @@ class Removal:
 
 def uninstall(name: str, *, packages: bool, manager: Callable[[], Manager] = find_manager) -> Removal:
     """Remove what the installation of ``name`` brought. Raises UsageError when it is not installed."""
-    known = records.load(name)
-    if known is None:
-        raise UsageError(f"{name} is not installed", hint="steelyard list shows what is")
+    known, claim = records.load(name), claims.load(name)
     others = [other for other in records.load_all() if other.benchmark != name]
-    kept, freed, removed = [], 0, []
-    for payload in _payloads(known):
+    payloads = _payloads(known) if known is not None else _left_payloads(name, others)
+    if known is None and claim is None and not payloads:
+        raise UsageError(f"{name} is not installed", hint="steelyard list shows what is")
+    kept: list[str] = []
+    freed = 0
+    removed: tuple[str, ...] = ()
+    for payload in payloads:
         users = [other.benchmark for other in others if payload in _payloads(other)]
         if users:
             verb = "needs" if len(users) == 1 else "need"
@@ -325,14 +342,35 @@ def uninstall(name: str, *, packages: bool, manager: Callable[[], Manager] = fin
         else:
             freed += _remove_folder(payload_dir(payload))
     freed += _remove_folder(prepared_dir(name))
-    needed = set(_needed(others))
-    mine = [package for package in known.packages_added if package not in needed]
+    mine = {} if known is None else dict.fromkeys(known.packages_added, "")
+    mine |= {} if claim is None else claim.packages
+    mine = {package: version for package, version in mine.items() if package not in claims.others(name)}
+    if mine:
+        # First: what is stopped half-way is claimed still.
+        claims.add(name, _manager_of(known, claim), mine)
     if packages and mine:
-        removed = manager().remove(mine)
+        used = manager()
+        for other in others:
+            # They stay as long as that benchmark does, and go with it.
+            needed = {package: mine.pop(package) for package in mine.keys() & _needed(other)}
+            claims.add(other.benchmark, used.name, needed)
+        removed, staying = used.remove(list(mine))
+        kept += [f"{one.name}: {one.why}" for one in staying]
+        claims.keep_only(name, [one.name for one in staying])
     elif mine:
-        kept.append(f"{len(mine)} packages: --packages removes them")
+        kept.append(f"{len(mine)} packages: steelyard uninstall {name} --packages removes them")
     records.path_of(name).unlink(missing_ok=True)
-    return Removal(name, freed, tuple(removed), tuple(kept))
+    return Removal(name, freed, removed, tuple(kept))
+
+
+def _left_payloads(name: str, others: Sequence[Installation]) -> tuple[str, ...]:
+    """Return the payloads that an installation has left which came to no record."""
+    used = {payload for other in others for payload in _payloads(other)}
+    return tuple(
+        payload
+        for payload in recipe_of(name).payloads
+        if payload not in used and payload_dir(payload).is_dir()
+    )
 
 
 def _payloads(installed: Installation) -> tuple[str, ...]:
@@ -344,11 +382,13 @@ def _payloads(installed: Installation) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own, *reversed(recipe_of(installed.benchmark).payloads))))
 
 
-def _needed(others: Sequence[Installation]) -> Iterable[str]:
-    for other in others:
-        yield from other.packages
-        # Dependencies that came with another benchmark's packages may be those of this one's as well.
-        yield from other.packages_added
+def _manager_of(known: Installation | None, claim: claims.Claim | None) -> str:
+    return claim.manager if claim is not None else (known and known.manager) or ""
+
+
+def _needed(other: Installation) -> set[str]:
+    # Dependencies that came with another benchmark's packages may be those of this one's as well.
+    return {*other.packages, *other.packages_added}
 
 
 def _remove_folder(folder: Path) -> int:

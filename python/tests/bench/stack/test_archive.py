@@ -1,107 +1,17 @@
 """A cache of Debian packages: the real apt and dpkg, with a source and systems of the test."""
 
-import hashlib
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from steelyard._base import EnvironmentLacksError
 from steelyard.bench.stack import archive
-from steelyard.bench.stack.packages import Manager, run_command
+from tests.bench.stack.apt import Source, System, deb
 
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("apt-get", "dpkg-deb"))), reason="this system has no apt"
 )
-
-
-def deb(folder, name, version, depends=""):
-    """Build a package."""
-    tree = folder / f"tree-{name}-{version}"
-    (tree / "DEBIAN").mkdir(parents=True)
-    fields = {
-        "Package": name,
-        "Version": version,
-        "Architecture": "all",
-        "Maintainer": "x <x@example.org>",
-        **({"Depends": depends} if depends else {}),
-        "Description": "a package of the test\n Of several lines.",
-    }
-    (tree / "DEBIAN/control").write_text("".join(f"{key}: {text}\n" for key, text in fields.items()))
-    (tree / f"usr/share/{name}").mkdir(parents=True)
-    (tree / f"usr/share/{name}/version").write_text(version)
-    command = ["dpkg-deb", "--root-owner-group", "--build", str(tree), str(folder)]
-    subprocess.run(command, check=True, capture_output=True)
-    shutil.rmtree(tree)
-
-
-class Source:
-    """A source of packages on the network of the test, which is a folder."""
-
-    def __init__(self, folder, scheme="copy"):
-        self.folder = folder
-        self.scheme = scheme
-        folder.mkdir()
-
-    def publish(self):
-        entries = []
-        for path in sorted(self.folder.glob("*.deb")):
-            command = ["dpkg-deb", "--field", str(path)]
-            fields = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            size = path.stat().st_size
-            entries.append(f"{fields}Filename: ./{path.name}\nSize: {size}\nSHA256: {digest}\n")
-        (self.folder / "Packages").write_text("\n".join(entries))
-
-    def line(self):
-        return f"deb [trusted=yes] {self.scheme}:{self.folder} ./\n"
-
-
-class System:
-    """A machine with its own installed packages; runs the real tools on them."""
-
-    def __init__(self, folder, source=None):
-        self.root = folder / "root"
-        self.admin = self.root / "var/lib/dpkg"
-        for path in (self.admin / "info", self.admin / "updates", self.admin / "triggers"):
-            path.mkdir(parents=True)
-        (self.admin / "status").touch()
-        (folder / "lists/partial").mkdir(parents=True)
-        (folder / "archives/partial").mkdir(parents=True)
-        (folder / "sources.list").write_text("" if source is None else source.line())
-        (folder / "apt.conf").write_text(
-            f'''
-Dir::State::lists "{folder}/lists";
-Dir::State::status "{self.admin}/status";
-Dir::Cache::archives "{folder}/archives";
-Dir::Cache::pkgcache "";
-Dir::Cache::srcpkgcache "";
-Dir::Etc::sourcelist "{folder}/sources.list";
-Dir::Etc::sourceparts "-";
-Dir::Etc::main "{folder}/none";
-Dir::Etc::parts "{folder}/none.d";
-Dir::State "{folder}/state";
-Dir::Log "{folder}/log";
-APT::Sandbox::User "root";
-DPkg::Options {{ "--root={self.root}"; "--force-not-root"; "--log=/dev/null"; "--force-bad-path"; }};
-'''
-        )
-        (folder / "state").mkdir()
-        (folder / "log").mkdir()
-        self.environment = {"APT_CONFIG": str(folder / "apt.conf"), "DPKG_ADMINDIR": str(self.admin)}
-        self.calls = []
-        self.policy = folder / "policy-rc.d"
-
-    def __call__(self, command, environment):
-        self.calls.append(list(command))
-        return run_command(command, {**environment, **self.environment})
-
-    def manager(self, **more):
-        return Manager("apt", self, policy=self.policy, **more)
-
-    def versions(self):
-        return self.manager().installed()
 
 
 @pytest.fixture(autouse=True)
@@ -190,6 +100,51 @@ def test_a_damaged_file_is_not_installed(tmp_path, source):
     with pytest.raises(EnvironmentLacksError, match="apt-get failed"):
         other.manager().install(["spinner"], cache=cache, offline=True)
     assert "spinner" not in other.versions()
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_file_that_is_not_the_one_of_apts_lists_is_fetched_again(tmp_path, source, indexed):
+    """A flipped bit, or a file of the same size that somebody put there, before or after it was indexed."""
+    mine, cache = system(tmp_path, "mine", source), tmp_path / "cache"
+    mine.manager().install(["spinner"], cache=cache, offline=False)
+    [path] = (cache / "apt").glob("spinner_*.deb")
+    right = path.read_bytes()
+    wrong = bytearray(right)
+    wrong[len(wrong) // 2] ^= 1
+    path.write_bytes(wrong)
+    if not indexed:
+        (cache / "apt" / archive.INDEX).unlink()
+    mine.manager().install(["spinner"], cache=cache, offline=False)
+    assert path.read_bytes() == right
+    other = system(tmp_path, "other")
+    assert other.manager().install(["spinner"], cache=cache, offline=True) == ["libspin1", "spinner"]
+
+
+@pytest.mark.parametrize("which", ["folder", "index", "file", "owner"])
+def test_a_folder_that_others_may_write_is_no_source(tmp_path, source, which, monkeypatch):
+    mine, cache = system(tmp_path, "mine", source), tmp_path / "cache"
+    mine.manager().install(["spinner"], cache=cache, offline=False)
+    folder = cache / "apt"
+    path = {
+        "folder": folder,
+        "index": folder / archive.INDEX,
+        "file": next(folder.glob("*.deb")),
+        "owner": folder,
+    }[which]
+    if which == "owner":
+        if os.geteuid() != 0:
+            pytest.skip("only root gives files away")
+        os.chown(path, 12345, -1)
+    else:
+        path.chmod(path.stat().st_mode | 0o002)
+    other = system(tmp_path, "other")
+    with pytest.raises(EnvironmentLacksError, match="may be written by others") as raised:
+        other.manager().install(["spinner"], cache=cache, offline=True)
+    assert "chmod" in raised.value.hint
+    assert other.versions() == {}
+    if which == "owner":
+        monkeypatch.setenv("SUDO_UID", "12345")
+        assert other.manager().install(["spinner"], cache=cache, offline=True) == ["libspin1", "spinner"]
 
 
 def test_a_file_that_went_is_fetched_again(tmp_path, source):

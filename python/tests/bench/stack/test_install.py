@@ -47,8 +47,9 @@ class System:
         self.calls = []
         self.policy = policy
         self.policy_was_there = []
+        self.manual = []
 
-    def __call__(self, command, environment):
+    def __call__(self, command, environment, *, undisturbed=False):
         self.calls.append(list(command))
         text, code = "", 0
         if command[0] == "dpkg-query":
@@ -58,7 +59,17 @@ class System:
             text = "".join(f"{name}:\n  Installed: (none)\n  Candidate: 2.0\n" for name in names)
         elif command[0] == "install":
             Path(command[-1]).write_text(Path(command[-2]).read_text())
+        elif command[0] == "rm":
+            Path(command[-1]).unlink()
+        elif command[0] == "apt-mark":
+            text = "".join(f"{name}\n" for name in self.manual)
+        elif "--simulate" in command and "install" in command:
+            new = [each for name in command if name in self.known for each in (*self.known[name], name)]
+            text = "".join(f"Inst {name} (2.0 Test [all])\n" for name in new if name not in self.here)
+        elif "--simulate" in command and "purge" in command:
+            text = "".join(f"Purg {name} [2.0]\n" for name in self.here if name in command)
         elif command[0] == "apt-get" and "install" in command and "--download-only" not in command:
+            assert undisturbed
             if self.policy is not None:
                 self.policy_was_there.append(self.policy.exists())
             for name in command:
@@ -241,7 +252,8 @@ def test_uninstall_removes_what_came_and_no_more(monkeypatch, tmp_path, system):
     assert payload_dir("wheel").is_dir()
     assert "nap needs them" in kept.kept[0]
     freed = uninstall("nap", packages=True, manager=manager(system))
-    assert freed.packages == ("libspin1",)
+    # What one left for the other goes with it.
+    assert freed.packages == ("libspin1", "spinner")
     assert not payload_dir("wheel").exists()
     assert freed.payload_bytes > 0
     with pytest.raises(UsageError, match="not installed"):
@@ -403,7 +415,7 @@ def test_what_is_missing_is_named_with_the_command(tmp_path):
 def test_dnf_is_asked_in_its_own_words(system):
     calls = []
 
-    def run(command, environment):
+    def run(command, environment, *, undisturbed=False):
         calls.append(list(command))
         text = "spinner 2.0-1 installed\n" if len(calls) > 2 else ""
         return subprocess.CompletedProcess(command, 0, text, "")
