@@ -122,7 +122,7 @@ def uninstall_and_show(name: str, *, packages: bool, as_json: bool) -> int:
         return int(ExitCode.OK)
     console = output_console()
     parts = [f"{removal.payload_bytes / 2**20:.0f} MiB of files"] if removal.payload_bytes else []
-    parts += [f"{len(removal.packages)} packages"] if removal.packages else []
+    parts += [f"packages {', '.join(removal.packages)}"] if removal.packages else []
     removed = " and ".join(parts) or "its record"
     console.print(f"{name}: removed {removed}", markup=False, highlight=False)
     for kept in removal.kept:

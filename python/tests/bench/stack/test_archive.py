@@ -1,5 +1,6 @@
 """A cache of Debian packages: the real apt and dpkg, with a source and systems of the test."""
 
+import os
 import shutil
 from pathlib import Path
 
