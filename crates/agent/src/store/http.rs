@@ -1,12 +1,17 @@
 //! As much of HTTP/1.1 as a client needs that sends small requests now and then: one request a connection, over TCP or
 //! TLS, with bounds on time and size.
 //!
-//! In: a request. Out: the status and the body. Not here: keeping connections, redirections, proxies.
+//! In: a request. Out: the status, the body and its tag.
+//!
+//! Invariant: a request ends in a time that follows from what it sends and from what came, however slowly and for
+//! however long its server answers.
+//!
+//! Not here: keeping connections, redirections, proxies.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Uri, header};
@@ -21,6 +26,79 @@ pub struct Answer {
     pub status: u16,
     /// The body.
     pub body: Vec<u8>,
+    /// The header ETag, empty without one.
+    pub tag: String,
+}
+
+/// Bytes for each of which a request has a second more.
+const SLOWEST_BYTES_PER_S: usize = 64 << 10;
+/// The longest that any request may take.
+const LONGEST: Duration = Duration::from_secs(1800);
+
+/// A connection whose reads and writes end at the request's deadline.
+struct Timed<'s> {
+    stream: &'s TcpStream,
+    begin: Instant,
+    /// Time for a request without a byte.
+    timeout: Duration,
+    /// Bytes that were sent or came.
+    moved: usize,
+}
+
+impl Timed<'_> {
+    /// Time that is left; an error when none is.
+    fn left(&self) -> io::Result<Duration> {
+        let more = Duration::from_secs((self.moved / SLOWEST_BYTES_PER_S) as u64);
+        let whole = (self.timeout + more).min(LONGEST);
+        match whole.checked_sub(self.begin.elapsed()) {
+            Some(left) if left > Duration::ZERO => Ok(left),
+            _ => Err(late()),
+        }
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no whole answer in time")
+}
+
+/// What a socket says when its own time is over.
+fn is_late(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        let mut stream = self.stream;
+        let got = stream.read(buffer).map_err(|error| match is_late(&error) {
+            true => late(),
+            false => error,
+        })?;
+        self.moved += got;
+        Ok(got)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        let mut stream = self.stream;
+        let sent = stream
+            .write(buffer)
+            .map_err(|error| match is_late(&error) {
+                true => late(),
+                false => error,
+            })?;
+        self.moved += sent;
+        Ok(sent)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The URL in `text`; None where it is none such as `http://HOST[:PORT][/PATH]` or `https://...`.
@@ -33,8 +111,8 @@ pub fn parse_url(text: &str) -> Option<Uri> {
     (is_scheme_known && is_port_known && !named.contains('@')).then_some(url)
 }
 
-/// Sends a request and returns the answer, each step within `timeout`. The request's URL is whole; an answer longer than
-/// `most_bytes` is an error.
+/// Sends a request and returns the answer, within `timeout` and what 64 KiB/s take for that which is sent and comes. The
+/// request's URL is whole; an answer longer than `most_bytes` is an error.
 pub fn send(request: &Request<Bytes>, timeout: Duration, most_bytes: usize) -> io::Result<Answer> {
     let url = request.uri();
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
@@ -46,7 +124,14 @@ pub fn send(request: &Request<Bytes>, timeout: Duration, most_bytes: usize) -> i
     let port = authority
         .port_u16()
         .unwrap_or(if is_tls { 443 } else { 80 });
+    let begin = Instant::now();
     let stream = connect(name, port, timeout)?;
+    let timed = Timed {
+        stream: &stream,
+        begin,
+        timeout,
+        moved: 0,
+    };
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let mut head = format!("{} {path} HTTP/1.1\r\n", request.method());
     if !request.headers().contains_key(header::HOST) {
@@ -66,20 +151,24 @@ pub fn send(request: &Request<Bytes>, timeout: Duration, most_bytes: usize) -> i
     if is_tls {
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         let client = ClientConnection::new(tls()?, name).map_err(io::Error::other)?;
-        let mut stream = StreamOwned::new(client, stream);
-        talk(&mut stream, &head, body, most_bytes)
+        talk(
+            &mut StreamOwned::new(client, timed),
+            &head,
+            body,
+            most_bytes,
+        )
     } else {
-        talk(&mut &stream, &head, body, most_bytes)
+        talk(&mut { timed }, &head, body, most_bytes)
     }
 }
 
 fn connect(name: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut refused = io::Error::new(io::ErrorKind::NotFound, format!("{name} has no address"));
-    for address in (name, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
+    let addresses: Vec<_> = (name, port).to_socket_addrs()?.collect();
+    for address in &addresses {
+        // All of them together have the time of one request.
+        match TcpStream::connect_timeout(address, timeout / addresses.len() as u32) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(timeout))?;
-                stream.set_write_timeout(Some(timeout))?;
                 stream.set_nodelay(true)?;
                 return Ok(stream);
             }
@@ -114,9 +203,6 @@ fn talk(
             // A TLS peer that closes without saying so: what came tells its own length.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
-            }
             Err(error) => return Err(error),
         }
     }
@@ -147,7 +233,7 @@ pub fn parse(text: &[u8], is_all: bool) -> io::Result<Option<Answer>> {
         .filter(|version| version.starts_with("HTTP/1."))
         .and_then(|_| words.next()?.parse::<u16>().ok())
         .ok_or_else(|| odd("no status"))?;
-    let (mut length, mut is_chunked) = (None, false);
+    let (mut length, mut is_chunked, mut tag) = (None, false, "");
     for line in lines {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         if name.eq_ignore_ascii_case("content-length") {
@@ -159,15 +245,27 @@ pub fn parse(text: &[u8], is_all: bool) -> io::Result<Option<Answer>> {
             );
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             is_chunked = value.to_ascii_lowercase().contains("chunked");
+        } else if name.eq_ignore_ascii_case("etag") {
+            tag = value.trim();
         }
     }
     let rest = &text[end + 4..];
     if status == 100 {
         return parse(rest, is_all);
     }
-    let whole = |body: Vec<u8>| Ok(Some(Answer { status, body }));
+    let whole = |body: Vec<u8>| {
+        Ok(Some(Answer {
+            status,
+            body,
+            tag: tag.to_owned(),
+        }))
+    };
     if status == 204 || status == 304 {
         return whole(Vec::new());
+    }
+    // The last chunk ends so; before it comes, a long body is not gone through again and again.
+    if is_chunked && !is_all && !rest.ends_with(b"\r\n\r\n") {
+        return Ok(None);
     }
     if is_chunked {
         return match chunks(rest) {

@@ -22,10 +22,14 @@ use super::http::{Answer, parse_url, send};
 use super::{Store, StoreError};
 use crate::identity::rules::clean;
 
-/// Time for each step of a request.
+/// Time for a request, beside that of its bytes.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest answer.
+/// Longest object, or list of objects.
 const MOST_BYTES: usize = 512 << 20;
+/// Longest answer to what is sent.
+const MOST_BYTES_OF_PUT: usize = 64 << 10;
+/// Parts of a list of objects, of a thousand each.
+const MOST_PARTS: usize = 100_000;
 
 /// A bucket.
 pub struct S3 {
@@ -37,6 +41,7 @@ pub struct S3 {
     region: String,
     environment: Environment,
     signer: Signer<Credential>,
+    timeout: Duration,
 }
 
 /// A path in which all but what RFC 3986 calls unreserved and `/` is percent-encoded, as S3 signs it.
@@ -94,6 +99,7 @@ impl S3 {
             region: region.to_owned(),
             signer: signer(&environment, region),
             environment,
+            timeout: TIMEOUT,
         })
     }
 
@@ -112,9 +118,13 @@ impl S3 {
             .header("x-amz-content-sha256", hex_sha256(body))
             .body(Bytes::copy_from_slice(body))
             .map_err(|error| access(error.to_string()))?;
+        let most_bytes = match method {
+            "PUT" => MOST_BYTES_OF_PUT,
+            _ => MOST_BYTES,
+        };
         let (mut head, body) = request.into_parts();
         finish(self.signer.sign(&mut head, None)).map_err(|error| access(one_line(&error)))?;
-        let answer = send(&Request::from_parts(head, body), TIMEOUT, MOST_BYTES)
+        let answer = send(&Request::from_parts(head, body), self.timeout, most_bytes)
             .map_err(|error| access(error.to_string()))?;
         if matches!(answer.status, 400 | 401 | 403) {
             // The keys may have been replaced before their time: the next request looks for them again.
@@ -125,6 +135,15 @@ impl S3 {
 
     fn path_of(&self, key: &str) -> String {
         format!("/{}", encode_path(&format!("{}{key}", self.prefix)))
+    }
+
+    fn no_store_answered(&self, what: &str) -> StoreError {
+        StoreError::Access {
+            place: format!("{}/{what}", self.url),
+            reason: "the answer is not one of S3's, so nothing was stored or read: a login page or a proxy of the \
+                     network may have answered"
+                .to_owned(),
+        }
     }
 
     fn refused(&self, what: &str, answer: &Answer) -> StoreError {
@@ -141,6 +160,19 @@ impl S3 {
                 .to_owned(),
         }
     }
+}
+
+/// Whether an answer says that something went wrong, which S3 also does with status 200: it may send the head of the
+/// answer before it knows.
+fn is_error(answer: &Answer) -> bool {
+    let text = String::from_utf8_lossy(&answer.body[..answer.body.len().min(4096)]);
+    text.contains("<Error>") || text.contains("<Error ")
+}
+
+/// Whether an answer is a page for people.
+fn is_page(answer: &Answer) -> bool {
+    let text = String::from_utf8_lossy(&answer.body[..answer.body.len().min(4096)]);
+    text.to_ascii_lowercase().contains("<html")
 }
 
 fn between<'t>(text: &'t str, begin: &str, end: &str) -> Option<&'t str> {
@@ -181,10 +213,14 @@ impl Store for S3 {
 
     fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let answer = self.ask("PUT", &self.path_of(key), bytes)?;
-        match answer.status {
-            200..=299 => Ok(()),
-            _ => Err(self.refused(key, &answer)),
+        if !(200..=299).contains(&answer.status) || is_error(&answer) {
+            return Err(self.refused(key, &answer));
         }
+        // What says yes to everything (a login page of the network, a proxy) has stored nothing.
+        if answer.tag.is_empty() || is_page(&answer) {
+            return Err(self.no_store_answered(key));
+        }
+        Ok(())
     }
 
     fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -202,7 +238,7 @@ impl Store for S3 {
     fn list(&mut self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let mut keys = Vec::new();
         let mut token: Option<String> = None;
-        loop {
+        for _ in 0..MOST_PARTS {
             let unreserved = "-._~";
             let more = token
                 .as_deref()
@@ -218,8 +254,11 @@ impl Store for S3 {
                 more.unwrap_or_default()
             );
             let answer = self.ask("GET", &target, b"")?;
-            if answer.status != 200 {
+            if answer.status != 200 || is_error(&answer) {
                 return Err(self.refused(prefix, &answer));
+            }
+            if !String::from_utf8_lossy(&answer.body).contains("<ListBucketResult") {
+                return Err(self.no_store_answered(prefix));
             }
             let (found, next) = parse_list(&String::from_utf8_lossy(&answer.body));
             keys.extend(
@@ -233,6 +272,10 @@ impl Store for S3 {
                 _ => return Ok(keys),
             }
         }
+        Err(StoreError::Access {
+            place: format!("{}/{prefix}", self.url),
+            reason: format!("a list of more than {MOST_PARTS} parts"),
+        })
     }
 }
 

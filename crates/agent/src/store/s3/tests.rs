@@ -69,7 +69,11 @@ fn serve_with(mut stream: TcpStream, reply: impl Fn(&str, &str, &Headers<'_>, Ve
     }
     let (status, body) = reply(method, target, &headers, body);
     let length = body.len();
-    let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n");
+    let tag = match (method, status) {
+        ("PUT", 200) => "ETag: \"0\"\r\n",
+        _ => "",
+    };
+    let head = format!("HTTP/1.1 {status} X\r\n{tag}Content-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(&body).unwrap();
 }
@@ -258,6 +262,83 @@ fn what_is_wrong_is_told_in_one_line() {
     assert!(new("", Environment::default()).is_err());
     assert!(new("a b/", Environment::default()).is_err());
     assert!(new("b", environment("nonsense", &[])).is_err());
+}
+
+/// A server that reads the head of each request and answers with pieces, with a pause before each.
+fn answering(pieces: &'static [&'static [u8]], pause: Duration, is_endless: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let _ = stream.read(&mut [0; 4096]);
+                let last = pieces.last().copied().into_iter();
+                let more = last.cycle().take(if is_endless { usize::MAX } else { 0 });
+                for piece in pieces.iter().copied().chain(more) {
+                    std::thread::sleep(pause);
+                    if stream.write_all(piece).is_err() {
+                        return;
+                    }
+                }
+                // What was not read when a connection is closed resets it.
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn an_answer_that_does_not_end_is_a_failure_in_time() {
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nETag: \"0\"\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let cases: [(&'static [&'static [u8]], u64, &str); 4] = [
+        // A byte of the head now and then, nothing at all, small chunks for ever, and large ones.
+        (&[b"H", b"T"], 50, "in time"),
+        (&[b""], 50, "in time"),
+        (&[HEAD, b"1\r\nx\r\n"], 50, "in time"),
+        (&[HEAD, b"400\r\n"], 0, "too long"),
+    ];
+    for (pieces, pause_ms, wanted) in cases {
+        let pause = Duration::from_millis(pause_ms);
+        let mut store = bucket(&answering(pieces, pause, true), SECRET);
+        store.timeout = Duration::from_millis(400);
+        let begin = std::time::Instant::now();
+        let told = store.put("k", b"content").unwrap_err().to_string();
+        assert!(told.contains(wanted), "{told}");
+        assert!(begin.elapsed() < Duration::from_secs(5));
+    }
+}
+
+#[test]
+fn what_is_no_answer_of_s3_stores_nothing() {
+    let cases: [(&'static [u8], &str); 5] = [
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>",
+            "no",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nETag: x\r\nContent-Length: 13\r\n\r\n<HTML></html>",
+            "no",
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "no"),
+        (b"HTTP/1.1 204 OK\r\n\r\n", "no"),
+        (
+            b"HTTP/1.1 200 OK\r\nETag: x\r\nContent-Length: 76\r\n\r\n\
+              <Error><Code>InternalError</Code><Message>try again later</Message></Error>\n",
+            "InternalError",
+        ),
+    ];
+    for (answer, wanted) in cases {
+        let address = answering(Box::leak(Box::new([answer])), Duration::ZERO, false);
+        let mut store = bucket(&address, SECRET);
+        let told = store.put("k", b"content").unwrap_err().to_string();
+        match wanted {
+            "no" => assert!(told.contains("not one of S3's"), "{told}"),
+            other => assert!(told.contains(other), "{told}"),
+        }
+        assert!(store.list("cpi_specs/").is_err());
+    }
 }
 
 /// What a service of temporary keys answers: the `count`th keys, which expire in `minutes`.
