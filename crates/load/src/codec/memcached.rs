@@ -13,6 +13,8 @@ use crate::workload::{Request, Workload, write_decimal};
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
 const GARBAGE: ProtocolError = ProtocolError { kind: "garbage" };
+/// A value of a key that its request did not ask for.
+const WRONG_KEY: ProtocolError = ProtocolError { kind: "wrong-key" };
 
 /// What every connection of a load sends, by operation and step.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ struct Command {
     /// The line, up to the size of the data if there is some.
     line: Text,
     data: Option<Text>,
+    /// Bytes before the words of a line that reads; 0 of one that does not.
+    reads: usize,
 }
 
 impl MemcachedScript {
@@ -72,9 +76,14 @@ impl Command {
         }
         // No flags, no expiry.
         line.push(Text::literal(if stores { " 0 0 " } else { "\r\n" }));
+        let reads = match name {
+            b"get" | b"gets" | b"gat" | b"gats" => name.len() + 1,
+            _ => 0,
+        };
         Self {
             line: Text::concat(line),
             data,
+            reads,
         }
     }
 }
@@ -86,12 +95,75 @@ pub struct MemcachedText {
     framing: Framing,
     /// Whether the answer under way has brought a value.
     found: bool,
+    asked: Asked,
+}
+
+/// What the requests under way ask for, the oldest first: the words of a line that reads, nothing of others.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Each with its length before it.
+    bytes: Vec<u8>,
+    /// Where the oldest begins.
+    begin: usize,
+}
+
+/// Bytes of the length of an entry.
+const LENGTH_BYTES: usize = 4;
+/// Bytes of answered requests that are kept before those of the others move to the front.
+const KEPT_BYTES: usize = 16 << 10;
+
+impl Asked {
+    #[inline]
+    fn push(&mut self, words: &[u8]) {
+        if self.begin == self.bytes.len() {
+            self.clear();
+        } else if self.begin > KEPT_BYTES {
+            self.bytes.drain(..self.begin);
+            self.begin = 0;
+        }
+        let length = words.len() as u32;
+        self.bytes.extend_from_slice(&length.to_ne_bytes());
+        self.bytes.extend_from_slice(words);
+    }
+
+    /// The words of the oldest; None when nothing is under way.
+    #[inline]
+    fn oldest(&self) -> Option<&[u8]> {
+        let (length, rest) = self.bytes[self.begin..].split_first_chunk::<LENGTH_BYTES>()?;
+        rest.get(..u32::from_ne_bytes(*length) as usize)
+    }
+
+    #[inline]
+    fn pop(&mut self) {
+        if let Some(length) = self.oldest().map(<[u8]>::len) {
+            self.begin += LENGTH_BYTES + length;
+        }
+    }
+
+    /// Whether a value of `key` can be an answer to the oldest.
+    #[inline]
+    fn has(&self, key: &[u8]) -> bool {
+        self.oldest().is_none_or(|words| {
+            words == key || words.split(|&byte| byte == b' ').any(|word| word == key)
+        })
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.begin = 0;
+    }
 }
 
 impl Codec for MemcachedText {
     fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>) {
         let command = &self.script.steps[request.operation][request.step as usize];
+        let begin = out.len();
         command.line.write(workload, request, out);
+        let words = match command.reads {
+            0 => &[],
+            name => &out[begin + name..out.len() - 2],
+        };
+        self.asked.push(words);
         if let Some(data) = &command.data {
             write_decimal(data.len(workload, request) as u64, out);
             out.extend_from_slice(b"\r\n");
@@ -149,7 +221,10 @@ impl Lines for MemcachedText {
             b"NOT_FOUND" => Outcome::Refused("not-found"),
             b"ERROR" => Outcome::Refused("error"),
             _ if line.starts_with(b"VALUE ") => {
-                let bytes = value_bytes(&line[6..]).ok_or(GARBAGE)?;
+                let (key, bytes) = value_head(&line[6..]).ok_or(GARBAGE)?;
+                if !self.asked.has(key) {
+                    return Err(WRONG_KEY);
+                }
                 self.found = true;
                 self.framing.announce(bytes);
                 return Ok(());
@@ -169,13 +244,14 @@ impl Lines for MemcachedText {
                 return Err(GARBAGE);
             }
         }
+        self.asked.pop();
         answers.push(outcome.into());
         Ok(())
     }
 }
 
-/// The size in `KEY FLAGS BYTES[ CAS]`.
-fn value_bytes(fields: &[u8]) -> Option<usize> {
+/// The key and the size in `KEY FLAGS BYTES[ CAS]`.
+fn value_head(fields: &[u8]) -> Option<(&[u8], usize)> {
     let mut fields = fields.split(|&byte| byte == b' ');
     let key = fields.next()?;
     let flags = fields.next()?;
@@ -187,7 +263,7 @@ fn value_bytes(fields: &[u8]) -> Option<usize> {
     for digit in digits {
         bytes = bytes * 10 + usize::from(digit.checked_sub(b'0').filter(|d| *d < 10)?);
     }
-    (bytes <= VALUE_BYTES_MAX).then_some(bytes)
+    (bytes <= VALUE_BYTES_MAX).then_some((key, bytes))
 }
 
 #[cfg(test)]
@@ -195,7 +271,7 @@ mod tests {
     use super::*;
     use crate::Sizes;
     use crate::workload::Keyspace;
-    use crate::workload::{Popularity, SET};
+    use crate::workload::{GET, Popularity, SET};
     use proptest::prelude::*;
 
     fn decode(pieces: &[&[u8]]) -> Result<Vec<Outcome>, ProtocolError> {
@@ -263,6 +339,35 @@ mod tests {
         expected.extend_from_slice(b"\r\n");
         assert_eq!(out, expected);
         assert_eq!(expected.len(), 4 + 12 + 9 + 30 + 2);
+    }
+
+    #[test]
+    fn a_value_of_another_key_is_no_answer() {
+        let keys = Keyspace::new(100, Sizes::fixed(12), Sizes::fixed(30), true).unwrap();
+        let workload = Workload::of_gets_and_sets(keys, Popularity::Uniform, 0.5).unwrap();
+        let script = Arc::new(MemcachedScript::of(workload.mix()));
+        let (mut codec, mut out) = (MemcachedText::new(script), Vec::new());
+        let mut answers = Vec::new();
+        let value_of = |key| {
+            let mut text = b"VALUE ".to_vec();
+            workload.keys.write_key(key, &mut text);
+            text.extend_from_slice(b" 0 1\r\nx\r\nEND\r\n");
+            text
+        };
+        let mut take = |codec: &mut MemcachedText, text: &[u8]| {
+            codec.decode(text, &mut Vec::new(), &mut answers)
+        };
+        // Many more than are kept at once, and two under way at any time.
+        for key in 0..2000 {
+            codec.encode(&Request::of(GET, key % 100), &workload, &mut out);
+            codec.encode(&Request::of(SET, key % 100), &workload, &mut out);
+            take(&mut codec, &value_of(key % 100)).unwrap();
+            codec.encode(&Request::of(GET, 7), &workload, &mut out);
+            take(&mut codec, b"STORED\r\nEND\r\n").unwrap();
+        }
+        assert!(codec.asked.bytes.len() < 2 * KEPT_BYTES);
+        codec.encode(&Request::of(GET, 8), &workload, &mut out);
+        assert_eq!(take(&mut codec, &value_of(9)), Err(WRONG_KEY));
     }
 
     fn answer() -> impl Strategy<Value = (Vec<u8>, Outcome)> {
