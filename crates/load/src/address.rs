@@ -90,6 +90,16 @@ impl fmt::Display for Addresses {
     }
 }
 
+/// Why `text` names no address.
+fn unresolved(text: &str, error: &io::Error) -> String {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+            format!("the host name {host:?} cannot be resolved: {error}")
+        }
+        _ => format!("{text:?} is not ADDRESS:PORT: {error}"),
+    }
+}
+
 impl Addresses {
     /// What `text` names: `HOST:PORT` or `unix:PATH`; the error says what is wrong with it.
     pub fn resolve(text: &str) -> Result<Self, String> {
@@ -98,7 +108,7 @@ impl Addresses {
         }
         let found = text
             .to_socket_addrs()
-            .map_err(|error| format!("{text:?} is not ADDRESS:PORT: {error}"))?;
+            .map_err(|error| unresolved(text, &error))?;
         let mut all: Vec<Address> = Vec::new();
         for address in found.map(Address::from) {
             if !all.contains(&address) {

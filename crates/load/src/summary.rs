@@ -13,7 +13,7 @@ use crate::latency::{Latencies, quantile, summary};
 use crate::mix::Effect;
 use crate::protocol::Protocol;
 use crate::settings::Settings;
-use crate::verdict::{Evidence, judge};
+use crate::verdict::{Evidence, judge, under_way};
 use crate::workload::Workload;
 
 /// What a finished load leaves behind.
@@ -123,6 +123,12 @@ fn verdict(outcome: &Outcome, achieved_ratio: Option<f64>, threads: &[LoadThread
     judge(&Evidence {
         measured: &outcome.measured,
         achieved_ratio,
+        under_way: under_way(
+            achieved_ratio.unwrap_or(0.0),
+            outcome.measured.intended,
+            latencies.response.mean(),
+            outcome.end_ns - outcome.begin_ns,
+        ),
         busy_ratio: threads
             .iter()
             .map(|thread| thread.busy_ratio)

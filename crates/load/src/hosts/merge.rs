@@ -20,6 +20,7 @@ use crate::control::Phase;
 use crate::latency::{Latencies, histogram, summary};
 use crate::offer::{Offered, beyond, busy_ratio, count};
 use crate::summary::{quotable, settings_record};
+use crate::verdict;
 
 /// What a load came to over all processes, but for its latencies and its series.
 pub struct Sums {
@@ -132,7 +133,7 @@ pub fn merge(parts: &Parts<'_>, log: Option<&mut Log<'_>>) -> Result<Offered, Lo
     }
     latencies.complete();
     let sums = sums(parts, &shares)?;
-    let verdict = verdict(parts, &shares, &sums);
+    let verdict = whole_verdict(parts, &shares, &sums, &latencies);
     let series = parts.series(log)?;
     let batches = batches(parts)?;
     let result = sums.record(parts, &latencies, series, verdict);
@@ -279,7 +280,12 @@ fn threads(results: &[&LoadResult]) -> Vec<LoadThread> {
 }
 
 /// The worst of each check over the hosts, but for those that the whole load answers better.
-fn verdict(parts: &Parts<'_>, shares: &[&Share], sums: &Sums) -> Verdict {
+fn whole_verdict(
+    parts: &Parts<'_>,
+    shares: &[&Share],
+    sums: &Sums,
+    latencies: &Latencies,
+) -> Verdict {
     let mut checks: Vec<Check> = Vec::new();
     for (part, share) in parts.members.iter().zip(shares) {
         for check in &share.result.verdict.checks {
@@ -303,13 +309,10 @@ fn verdict(parts: &Parts<'_>, shares: &[&Share], sums: &Sums) -> Verdict {
                 check.value = Some(completed as f64);
             }
             ("achieved", Some(achieved)) => {
-                let fails = achieved < BOUNDS.achieved_ratio;
-                check.level = if fails { Level::Invalid } else { Level::Valid };
-                check.claim = format!(
-                    "{:.2} % of the offered rate was completed.",
-                    achieved * 100.0
-                );
-                check.value = Some(achieved);
+                let due = sums.requests.intended;
+                let mean_ns = latencies.response.mean();
+                let under_way = verdict::under_way(achieved, due, mean_ns, sums.length_ns);
+                *check = verdict::achieved(achieved, under_way, due);
             }
             _ => {}
         }

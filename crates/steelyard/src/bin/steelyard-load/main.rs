@@ -32,10 +32,14 @@ use crate::sweep::SweepArguments;
     version,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = steelyard::examples!(
-        "steelyard-load memcache://127.0.0.1:11211 --connections 64 --depth 4",
-        "steelyard-load http://127.0.0.1:8080/ --rate 5000 --duration 30s --json",
-        "steelyard-load redis://127.0.0.1:6379 --mix ycsb-a --rate 20000",
+    after_help = concat!(
+        "Times: response, from when a request was due to its answer; service, from its sending; queued, waiting for a \
+         free connection; lag, of the generator itself.\n\n",
+        steelyard::examples!(
+            "steelyard-load memcache://127.0.0.1:11211 --connections 64 --depth 4",
+            "steelyard-load http://127.0.0.1:8080/ --rate 5000 --duration 30s --json",
+            "steelyard-load redis://127.0.0.1:6379 --mix ycsb-a --rate 20000",
+        )
     )
 )]
 struct Line {

@@ -69,11 +69,18 @@ fn tell(arguments: &LoadArguments, result: &LoadResult) -> Result<Exit, Failure>
 
 /// A short table for a person.
 fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "throughput  {:.0} requests/s", result.throughput_per_s)?;
+    // Answers by their own time, requests by the time at which they were due: the two differ by what was under way.
+    let seconds = (result.end_ns - result.begin_ns) as f64 / 1e9;
+    writeln!(
+        out,
+        "throughput  {:.0} requests/s ({:.0} answers came in the {seconds:.1} s)",
+        result.throughput_per_s,
+        result.throughput_per_s * seconds,
+    )?;
     let requests = &result.requests;
     writeln!(
         out,
-        "requests    {} due: {} completed, {} failed, {} unanswered, {} never sent",
+        "requests    {} due in that time: {} completed, {} failed, {} unanswered, {} never sent",
         requests.intended,
         requests.completed,
         requests.errors,
@@ -84,7 +91,10 @@ fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
     if requests.errors > 0 {
         let kinds = requests.errors_by_kind.iter();
         let kinds: Vec<String> = kinds
-            .map(|(kind, count)| format!("{count} {kind}"))
+            .map(|(kind, count)| match kind.as_str() {
+                "garbage" => format!("{count} garbage: no answers of this protocol"),
+                kind => format!("{count} {kind}"),
+            })
             .collect();
         let (errors, kinds) = (requests.errors, kinds.join(", "));
         writeln!(

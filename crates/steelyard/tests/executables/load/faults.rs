@@ -182,14 +182,11 @@ fn large_answers_are_put_together() {
     let server = Server::start(|stream| {
         let mut write = stream.try_clone().unwrap();
         let mut read = BufReader::new(stream);
-        let value = [
-            b"VALUE k 0 1000000\r\n".to_vec(),
-            vec![b'\n'; 1_000_000],
-            b"\r\nEND\r\n".to_vec(),
-        ]
-        .concat();
-        while next_request(&mut read).is_some() {
-            if write.write_all(&value).is_err() {
+        let value = [vec![b'\n'; 1_000_000], b"\r\nEND\r\n".to_vec()].concat();
+        while let Some(request) = next_request(&mut read) {
+            let key = request.split_whitespace().nth(1).unwrap();
+            let head = format!("VALUE {key} 0 1000000\r\n");
+            if write.write_all(head.as_bytes()).is_err() || write.write_all(&value).is_err() {
                 return;
             }
         }
@@ -198,6 +195,25 @@ fn large_answers_are_put_together() {
         let completed = result["operations"]["get"]["hits"].as_u64().unwrap();
         assert!(completed > 0);
         assert_eq!(result["requests"]["errors"], 0);
+    });
+}
+
+#[test]
+fn a_server_that_answers_for_other_keys_completes_nothing() {
+    let server = Server::start(|stream| {
+        let mut write = stream.try_clone().unwrap();
+        let mut read = BufReader::new(stream);
+        while next_request(&mut read).is_some() {
+            if write.write_all(b"VALUE other 0 1\r\nx\r\nEND\r\n").is_err() {
+                return;
+            }
+        }
+    });
+    both(&server, &["--depth", "2"], |result| {
+        assert_eq!(result["requests"]["completed"], 0);
+        let kinds = &result["requests"]["errors_by_kind"];
+        assert!(kinds["wrong-key"].as_u64().unwrap() > 4, "{kinds}");
+        assert_eq!(result["verdict"]["level"], "invalid");
     });
 }
 
