@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _BUSY = ("user_ns", "nice_ns", "system_ns")
 _INTERRUPTS = ("irq_ns", "softirq_ns")
+_MODES = (*_BUSY, *_INTERRUPTS, "steal_ns", "idle_ns", "iowait_ns")
 _NAMED_FROM_RATIO = 0.01
 """Foreign processes below this share of one CPU are not worth naming."""
 
@@ -102,9 +103,10 @@ def _cpu(
     busy = _sum(used, columns)
     if steal is None or busy is None:
         reasons["cpu"] = "fewer than two readings are in the measure phase"
+    accounted = _accounted(used)
     return (
-        None if steal is None else steal / 1e9 / len(used),
-        None if busy is None else busy / 1e9 / len(used),
+        None if steal is None else steal / accounted,
+        None if busy is None else busy / accounted,
     )
 
 
@@ -112,7 +114,16 @@ def _server_busy(recording: "Recording", begin_ns: int, end_ns: int, cpus: Seque
     rates = recording.rates("cpu", begin_ns, end_ns)
     used = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
     busy = _sum(used, (*_BUSY, *_INTERRUPTS, "steal_ns"))
-    return None if busy is None else min(1.0, busy / 1e9 / len(used))
+    return None if busy is None else min(1.0, busy / _accounted(used))
+
+
+def _accounted(entities: "Sequence[EntityRates]") -> float:
+    """Return the time of all modes, ns for a second.
+
+    Ticks that a virtual CPU missed are in no mode: shares are of the time that the kernel accounts for, as
+    they are wherever a page tells how busy CPUs were.
+    """
+    return _sum(entities, _MODES) or 1e9 * len(entities)
 
 
 def _sum(entities: "Sequence[EntityRates]", columns: Sequence[str]) -> float | None:

@@ -52,6 +52,14 @@ def test_foreign_load_is_what_is_busy_beyond_the_runs_own_work(
     assert found.steal_ratio == pytest.approx(0.04)
 
 
+def test_ticks_that_were_missed_hide_no_foreign_load(tmp_path: Path) -> None:
+    # A tenth of the time is in no mode; of what is, 70 % was busy, and 12 s of 20 are own work.
+    missed = {"user": 0.5, "system": 0.13, "idle": 0.27}
+    found = found_in(tmp_path, {"cpu": cpu(missed)}, server_cpus=[0])
+    assert found.foreign_ratio == pytest.approx(0.7 - 0.6)
+    assert found.server_busy_ratio == pytest.approx(0.7)
+
+
 def test_own_work_beyond_what_was_busy_leaves_no_foreign_load(tmp_path: Path) -> None:
     assert found_in(tmp_path, {"cpu": cpu(SHARES)}, own_cpu_s=19.0).foreign_ratio == 0.0
 

@@ -37,6 +37,8 @@ READINGS = {
     ERRORS: "share of the operations that failed",
 }
 """What may be known of a trial beside its throughput."""
+SHARES = (BUSY, IDLE)
+"""Readings that are parts of the CPUs' time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Step:
     lost: tuple[str, ...]
     """Why trials have none."""
     readings: Mapping[str, float]
-    """Medians of the trials that have one."""
+    """Medians of the trials that have one; of `SHARES` their means, so that they add up to the whole time."""
     missing: Mapping[str, str]
     law: IronLaw
     listed: str | None = None
@@ -149,7 +151,7 @@ def _step(cpus: int, trials: Sequence[Observation], place: Place | None) -> Step
     known = [one for one in trials if one.ops_per_s is not None]
     missing = {name: reason for one in trials for name, reason in one.missing.items()}
     readings = {
-        name: median(values)
+        name: _mean_over_time(name, known) if name in SHARES else median(values)
         for name in READINGS
         # A trial that errors made invalid has no throughput, and these errors.
         if (
@@ -175,6 +177,15 @@ def _step(cpus: int, trials: Sequence[Observation], place: Place | None) -> Step
         machine_cpus=first.machine_cpus,
         **more,  # type: ignore[arg-type]
     )
+
+
+def _mean_over_time(name: str, trials: Sequence[Observation]) -> float:
+    """Return the mean of a share over the time of the trials that have it."""
+    known = [one for one in trials if name in one.readings]
+    weights = [one.readings.get(ELAPSED, 0.0) for one in known]
+    if not all(0 < weight < math.inf for weight in weights):
+        weights = [1.0] * len(known)
+    return fmean([one.readings[name] for one in known], weights)
 
 
 def _counts(trials: Sequence[Observation], cpus: int, missing: Mapping[str, str]) -> Counts:

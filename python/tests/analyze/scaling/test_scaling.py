@@ -36,6 +36,19 @@ def curve(text: str) -> tuple[Step, ...]:
     return steps_of(parse_curve(text, name="curve.csv"))
 
 
+def test_shares_of_a_step_with_a_disturbed_block_add_up_to_its_time() -> None:
+    blocks = ((0.622, 0.326), (0.618, 0.323), (0.622, 0.317), (0.461, 0.020))
+    trials = [
+        Observation(2, block, 1000.0, readings={"elapsed_s": 1.0, "busy_ratio": busy, "idle_ratio": idle})
+        for block, (busy, idle) in enumerate(blocks)
+    ]
+    (step,) = steps_of(trials)
+    assert step.busy_ratio == pytest.approx(0.58075)
+    assert step.idle_ratio == pytest.approx(0.2465)
+    # The mean of what each block had left.
+    assert step.others_ratio == pytest.approx(0.17275)
+
+
 @pytest.mark.parametrize(
     ("text", "path", "cpi"),
     [
