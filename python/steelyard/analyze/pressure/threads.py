@@ -102,6 +102,8 @@ class TargetUse:
     lock_switches_per_s: Quantity = field(
         default_factory=lambda: Quantity(None, "1/s", "no thread waits for a lock")
     )
+    lock_threads: int = 0
+    """Threads that wait for locks: those that ``lock_switches_per_s`` is of."""
     rss_high_bytes: Quantity = field(default_factory=lambda: Quantity(None, "bytes", "not read"))
     rss_gain_bytes_per_s: Quantity = field(default_factory=lambda: Quantity(None, "bytes/s", "not read"))
     minor_faults_per_s: Quantity = field(default_factory=lambda: Quantity(None, "1/s", "not read"))
@@ -177,6 +179,7 @@ def observe_target(looks: "Looks | None") -> TargetUse | None:
     threads = looks.threads
     split = _split(threads)
     run, wait, slices = (_total(looks, part) for part in range(3))
+    lock_switches, lock_threads = _lock_switches(threads)
     return TargetUse(
         looks=len(looks.time_ns),
         span_ns=span_ns,
@@ -192,7 +195,8 @@ def observe_target(looks: "Looks | None") -> TargetUse | None:
         waiting_ratio=split.pop("waiting", None),
         waits=dict(sorted(split.items(), key=lambda item: -item[1])),
         places=_places(threads),
-        lock_switches_per_s=_lock_switches(threads),
+        lock_switches_per_s=lock_switches,
+        lock_threads=lock_threads,
         rss_high_bytes=Quantity(looks.rss_high_bytes, "bytes"),
         rss_gain_bytes_per_s=Quantity(looks.rss_gain_bytes * 1e9 / span_ns, "bytes/s"),
         **_process_figures(looks.processes, span_ns),
@@ -309,18 +313,18 @@ def _busiest(threads: "Iterable[ThreadLooks]", span_ns: int) -> Quantity:
     )
 
 
-def _lock_switches(threads: "Iterable[ThreadLooks]") -> Quantity:
-    """Return how often a second the threads that sleep on locks were put on a CPU, mean of one thread."""
-    switches, lasted_ns = 0, 0
+def _lock_switches(threads: "Iterable[ThreadLooks]") -> tuple[Quantity, int]:
+    """Return how often a second each thread that sleeps on locks was put on a CPU, and how many do so."""
+    switches, lasted_ns, count = 0, 0, 0
     for thread in threads:
         gain, lasted = _gain(thread, 2), thread.last_ns - thread.first_ns
         locks = [sleep for sleep in thread.sleeps if kind_of(sleep.where, sleep.state, sleep.call) == "lock"]
         asleep = sum(sleep.sampled_ns + sleep.exact_ns - sleep.long_ns for sleep in locks)
         if gain is not None and lasted > 0 and asleep >= _LOCK_RATIO * lasted:
-            switches, lasted_ns = switches + gain, lasted_ns + lasted
+            switches, lasted_ns, count = switches + gain, lasted_ns + lasted, count + 1
     if lasted_ns <= 0:
-        return Quantity(None, "1/s", "no thread waits for a lock")
-    return Quantity(switches * 1e9 / lasted_ns, "1/s")
+        return Quantity(None, "1/s", "no thread waits for a lock"), 0
+    return Quantity(switches * 1e9 / lasted_ns, "1/s"), count
 
 
 def _process_figures(processes: "Sequence[ProcessLooks]", span_ns: int) -> dict[str, Any]:

@@ -37,8 +37,9 @@ PARTS = (
 """What may hold a workload back: the resources of ``intensities``, and what is no resource of the machine."""
 EXPLAINS = ("", "time", "cpu")
 """What a rule's first evidence may be a share of: nothing, the headline's time, its CPU time."""
-BLAMES = ("own", "neighbours", "hypervisor")
-"""Whose doing a finding may be: the workload's, other processes' of this machine, other guests'."""
+BLAMES = ("own", "neighbours", "hypervisor", "unknown")
+"""Whose doing a finding may be: the workload's, other processes' of this machine, other guests', or anyone's
+where that is not told apart."""
 
 
 @dataclass(frozen=True)

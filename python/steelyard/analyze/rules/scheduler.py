@@ -5,7 +5,7 @@ Not here: waits for disk and network (``disk``, ``network``).
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.own_cpu import blame
-from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
+from steelyard.analyze.rules.cpu import cpu_demand
 from steelyard.analyze.rules.disk import limited_disk
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without
 
@@ -101,8 +101,8 @@ def _taken(conditions: Conditions) -> Finding | None:
     area="scheduler",
     explains="time",
     cause="locks",
-    threshold="convention: 30 % of the threads' time asleep in futex, with 4 or more wake-ups per second"
-    " each; threads that wake up less often wait for other threads' work (a join, a pool)",
+    threshold="convention: 30 % of the threads' time asleep in futex, put on a CPU 4 or more times per second"
+    " each; threads that run less often wait for other threads' work (a join, a pool)",
 )
 def _locks(conditions: Conditions) -> Finding | None:
     target = conditions.target
@@ -114,13 +114,13 @@ def _locks(conditions: Conditions) -> Finding | None:
     cpus, of_all = target.cpus.value or 0.0, target.wait("lock")
     most = min(target.threads, len(conditions.all_cpus.cpus) or 1) / max(cpus, 0.1)
     return Finding(
-        f"{target.threads:.0f} threads sleep {percent(of_all)} of their time in futex and are woken"
-        f" {switches:.0f} times"
-        f" per second each, while they use {cpus:.1f} CPUs together: likely they wait for the same lock.",
+        f"{target.lock_threads} of {max(target.threads_high, target.lock_threads)} threads sleep in futex,"
+        f" {percent(of_all)} of the time of all threads, and are put on a CPU {switches:,.0f} times per"
+        f" second each, while the program uses {cpus:.1f} CPUs: likely they wait for the same lock.",
         (
             Evidence("threads' time asleep in futex", of_all, "ratio"),
             Evidence("the same of their time without waits for a CPU", share, "ratio", LOCK_RATIO),
-            Evidence("wake-ups of each such thread", switches, "1/s", LOCK_SWITCHES_PER_S),
+            Evidence("times on a CPU of each such thread", switches, "1/s", LOCK_SWITCHES_PER_S),
             Evidence("CPUs used", cpus, "1"),
         ),
         "Find the lock from the stacks of sleeping threads (`perf trace -s -e futex`, or a wall-time"
@@ -160,6 +160,11 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
     )
 
 
+def _machine_busy_cpus(conditions: Conditions) -> float:
+    use = conditions.all_cpus.use
+    return 0.0 if use is None else use.busy_ratio * len(conditions.all_cpus.cpus)
+
+
 @rule(
     "switches",
     "Do context switches cost much CPU time?",
@@ -167,7 +172,11 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
     threshold="convention: 50,000 switches per CPU-second cost 10 % of it, at 2 µs each",
 )
 def _switches(conditions: Conditions) -> Finding | None:
-    per_s, busy = conditions.context_switches_per_s.value, busy_cpus(conditions)
+    target = conditions.target
+    if target is not None:
+        per_s, busy = target.switches_per_s.value, target.cpus.value or 0.0
+    else:
+        per_s, busy = conditions.context_switches_per_s.value, _machine_busy_cpus(conditions)
     if per_s is None or busy < 0.2 or per_s / busy < SWITCHES_PER_CPU_S:
         return None
     cost = min(0.9, per_s * SWITCH_COST_S / busy)
@@ -189,15 +198,19 @@ def _switches(conditions: Conditions) -> Finding | None:
     threshold="convention: 200 starts per CPU-second; starting a program costs about 1 ms",
 )
 def _forks(conditions: Conditions) -> Finding | None:
-    per_s, busy = conditions.activity.forks_per_s.value, busy_cpus(conditions)
+    per_s, busy = conditions.activity.forks_per_s.value, _machine_busy_cpus(conditions)
     if per_s is None or busy < 0.2 or per_s / busy < FORKS_PER_CPU_S:
         return None
+    # The kernel counts them for the machine alone.
+    is_whole = conditions.target is None and not conditions.foreign_load
+    whose = "" if is_whole else " on this machine, those of other programs among them"
     return Finding(
-        f"{per_s:,.0f} processes or threads start per second.",
+        f"{per_s:,.0f} processes or threads start per second{whose}.",
         (Evidence("starts per busy CPU-second", per_s / busy, "1/s", FORKS_PER_CPU_S),),
         "Find the parent (`perf trace -e clone,execve`); start a pool once instead.",
         0.45,
         gain="the CPU time of starting: about 1 ms for a program, 20 µs for a thread",
+        blame="own" if is_whole else "unknown",
     )
 
 
