@@ -92,7 +92,7 @@ ADVICE: dict[str, str] = {
 
 DESCRIBED: dict[str, str] = {
     "foreign-load": "stop these processes, or keep them off the program's CPUs (taskset, a cgroup)",
-    "length": "measure for longer: --duration",
+    "length": "give it more work, or --duration where it does not end by itself",
     "samples": "measure for longer: --duration",
     "steady": f"{_QUIET}; if it persists, measure for longer: --duration",
     "steal": "repeat when the host is quiet, or on dedicated CPUs",
@@ -112,4 +112,9 @@ def advice(check: Check, *, describes: bool = False) -> str | None:
     """
     if check.level is Level.VALID:
         return None
-    return DESCRIBED.get(check.id, ADVICE.get(check.id)) if describes else ADVICE.get(check.id)
+    advice_of = ADVICE | DESCRIBED if describes else ADVICE
+    if check.value is None and check.id in ("foreign-load", "steal"):
+        # Nobody is known who could be sent away.
+        too_few = "fewer than two readings" in check.claim
+        return advice_of["length"] if too_few else advice_of["telemetry"]
+    return advice_of.get(check.id)

@@ -141,7 +141,9 @@ def _foreign_commands(
     used: dict[str, float] = {}
     for entity in rates.entities:
         command = str(entity.entity.get("command"))
-        share = (_sum([entity], ("user_ns", "system_ns")) or 0.0) / 1e9
+        gains = [entity.rates[name].increment for name in ("user_ns", "system_ns") if name in entity.rates]
+        # Of the whole window: one that lived for a moment was busy for that moment.
+        share = sum(gain or 0.0 for gain in gains) / max(end_ns - begin_ns, 1)
         # The kernel cuts names to 15 characters (proc_pid_comm(5)).
         if not any(command[:15] == own[:15] for own in own_commands):
             used[command] = used.get(command, 0.0) + share

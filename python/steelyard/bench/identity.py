@@ -3,6 +3,8 @@
 Process ids are used again. A process is the same only with the same id, start time and boot.
 """
 
+import os
+import time
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,12 @@ def start_ticks(pid: int, proc: Path = Path("/proc")) -> int | None:
     # The command, field 2, may hold spaces and brackets: what follows the last bracket starts at field 3.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in ("Z", "X") else int(fields[19])
+
+
+def age_s() -> float:
+    """Return how long ago this process started, s: with the interpreter's start, to a clock tick."""
+    ticks = start_ticks(os.getpid())
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - (ticks or 0) / os.sysconf("SC_CLK_TCK")
 
 
 def boot_id(proc: Path = Path("/proc")) -> str | None:

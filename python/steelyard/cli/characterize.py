@@ -1,12 +1,12 @@
 """``steelyard characterize``: makes the run, then says what held the workload back."""
 
-import time
 from pathlib import Path
 from typing import Any
 
 from steelyard._base import ExitCode, RecordError, SteelyardError
 from steelyard.bench.characterize.benchmark import Request, characterize
 from steelyard.bench.characterize.perf_files import problems
+from steelyard.bench.identity import age_s
 from steelyard.cli.formats import writing
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
@@ -19,7 +19,6 @@ def characterize_and_show(request: Request, *, as_json: bool) -> int:
 
     A program that ended badly gives 4 with a complete report: the work failed, and was measured.
     """
-    begin_s = time.monotonic()
     with shown() as progress:
         attempt = characterize(request, progress=progress)
         if attempt.error is not None:
@@ -36,7 +35,7 @@ def characterize_and_show(request: Request, *, as_json: bool) -> int:
     else:
         console = output_console()
         console.print(summary, markup=False)
-        console.print(_beside(attempt.run, time.monotonic() - begin_s), markup=False, style="dim")
+        console.print(_beside(attempt.run, age_s()), markup=False, style="dim")
     unread = problems(attempt.directory, attempt.run)
     for line in unread:
         complain(RecordError(line, hint="the counts are not in the report"))

@@ -378,16 +378,17 @@ def _processes(run: Run) -> list[dict[str, str]]:
 
 
 def _top(data: ReportData) -> list[dict[str, str]]:
-    """Return the processes that used most CPU in the measure phase."""
+    """Return the processes that used most CPU in the measure phase: shares of the whole of it."""
     if data.processes is None:
         return []
+    whole_ns = max(data.processes.end_ns - data.processes.begin_ns, 1)
     rows = []
     for entity in data.processes.entities:
         user, system = (entity.rates.get(name) for name in ("user_ns", "system_ns"))
-        if user is None or system is None or user.per_s is None or system.per_s is None:
+        if user is None or system is None or user.increment is None or system.increment is None:
             continue
         resident = entity.gauges.get("rss_bytes")
-        busy = (user.per_s + system.per_s) / 1e9
+        busy = (user.increment + system.increment) / whole_ns
         rows.append(
             (
                 busy,
@@ -395,8 +396,8 @@ def _top(data: ReportData) -> list[dict[str, str]]:
                     "command": str(entity.entity.get("command", "")),
                     "pid": str(entity.entity.get("pid", "")),
                     "cpu": fmt.quantity(busy, "ratio"),
-                    "user": fmt.quantity(user.per_s / 1e9, "ratio"),
-                    "system": fmt.quantity(system.per_s / 1e9, "ratio"),
+                    "user": fmt.quantity(user.increment / whole_ns, "ratio"),
+                    "system": fmt.quantity(system.increment / whole_ns, "ratio"),
                     "rss": fmt.quantity(resident.high if resident else None, "bytes"),
                 },
             )

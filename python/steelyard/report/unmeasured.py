@@ -79,7 +79,7 @@ def zeros_together(table: Table, names: int) -> Table:
     if len(zeros) < _ZEROS:
         return table
     cells = [Cell("") for _ in table.columns]
-    cells[0], cells[1] = Cell("zero"), Cell("0", "0.0")
+    cells[0], cells[1] = Cell("all zero"), Cell("0", "0.0")
     cells[names] = Cell(", ".join(row[0].text for row in zeros), words=True)
     rows = tuple(row for row in table.rows if not _is_zero(row))
     return replace(table, rows=(*rows, tuple(cells)))

@@ -104,3 +104,12 @@ def test_advice_about_a_users_program_has_flags_that_characterize_takes() -> Non
         assert said is not None
         assert set(re.findall(r"--[a-z-]+", said)) <= taken, said
     assert DESCRIBED.keys() <= ADVICE.keys()
+
+
+def test_nobody_is_sent_away_who_was_not_seen() -> None:
+    few = Check(
+        id="foreign-load", level=Level.SUSPECT, claim="not measured: fewer than two readings are in it"
+    )
+    assert advice(few, describes=True) == "give it more work, or --duration where it does not end by itself"
+    other = Check(id="steal", level=Level.SUSPECT, claim="not measured: the recording lacks the used CPUs")
+    assert "steelyard doctor" in (advice(other) or "")

@@ -72,7 +72,7 @@ def test_rows_of_zero_become_one_that_names_them() -> None:
     table = zeros_together(Table(columns, (rows[0], _counted("reads", 7.0), *rows[1:])), names=2)
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["reads", "7/s", ""],
-        ["zero", "0", "faults, switches, moves"],
+        ["all zero", "0", "faults, switches, moves"],
     ]
     # Two are no longer than the row that would name them; what is missing is not zero.
     few = Table(columns, (*rows[:2], _row("IPC", MISSING, "no counters")))

@@ -24,6 +24,8 @@ COPY_BUSY_CPUS = 0.5
 CACHE_FACTOR = 2.0
 SPIN_RATIO = 0.05
 FUTEX_RATIO = 0.05
+CALLS_RATIO = 1.5
+"""How many times its own share a function's with its callees has to be to be told too."""
 LEADS_RATIO = 0.05
 """Share of a category below which its largest function is not worth naming."""
 UNRESOLVED_RATIO = 0.30
@@ -338,7 +340,11 @@ def _largest(profile: ProfileUse, categories: Sequence[str]) -> str:
         return ""
     if _unnamed(function) is not None or is_artefact(function):
         return ""
-    return f"the largest is {short_function(function)}" + (f", {percent(ratio)}" if ratio else "")
+    whole = profile.total.get(function, 0.0)
+    share = f", {percent(ratio)}" if ratio else ""
+    if share and whole >= CALLS_RATIO * ratio:
+        share += f" itself and {percent(whole)} with what it calls"
+    return f"the largest is {short_function(function)}{share}"
 
 
 def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:

@@ -106,7 +106,7 @@ def _program(data: ReportData) -> list[Section]:
         intro += " processes that ended before a second look."
     cost = cost_line(data)
     if cost:
-        intro += f" Looking cost {cost}."
+        intro += f" Measuring used {cost}."
     if target.unread:
         intro += " It had more threads than were sampled."
     return [Section("program", "The program's threads", intro, tables=tuple(tables))]
@@ -136,7 +136,9 @@ def _figures(data: ReportData) -> Table:
         )
         for name, each in named.items()
     )
-    return zeros_together(Table(("figure", "value", "note"), rows, "Its figures"), names=2)
+    return zeros_together(
+        Table(("figure", "value", "note"), rows, "Its figures, from the first look to the last"), names=2
+    )
 
 
 def _profile(data: ReportData) -> Section:

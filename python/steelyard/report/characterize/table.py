@@ -69,7 +69,7 @@ def summary(data: ReportData, path: Path | None) -> RenderableType:
         parts.append(Text("No findings; the report lists what was not measured.", style="dim"))
     cost = cost_line(data)
     if cost:
-        parts.append(Text("\n").append_text(Text("looking cost    ", style="dim")).append(cost))
+        parts.append(Text("\n").append_text(Text("measuring used  ", style="dim")).append(cost))
     if path is not None:
         line = Text("\nreport  ", style="dim", overflow="fold")
         parts.append(line.append(safe(str(path)).plain, style="not dim bold"))
@@ -89,7 +89,9 @@ def cost_line(data: ReportData) -> str:
     }
     times = [f"{name} {value:.2f} s" for name, value in sorted(known.items(), key=lambda item: -item[1])]
     whole = ""
-    if isinstance(used, float):
+    elapsed = data.run.metrics.get("elapsed_s")
+    # Of a moment the share is that of starting and ending it all.
+    if isinstance(used, float) and elapsed is not None and (elapsed.value or 0.0) >= 1.0:
         whole = f"{fmt.plain(fmt.quantity(used, 'ratio'))} of a CPU while it ran"
     return ": ".join(part for part in (whole, ", ".join(times)) if part)
 
