@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 EXPERIMENT = "experiment.json"
 _LATEST = 5
 """Runs that the short list shows."""
+_RESULT_COLUMNS = 30
+"""Room that a result needs to be read in a table."""
 _PARAMETER_COLUMNS = ("name", "range", "unit", "default", "description")
 
 PARTS = ("all", "benchmarks", "suites", "tiers", "parameters", "hooks", "runs")
@@ -253,6 +255,16 @@ def _table(console: "Console", title: str, columns: Sequence[str], rows: Sequenc
     from rich.table import Table
     from rich.text import Text
 
+    widths = [max([len(column), *(len(row[at]) for row in rows)]) for at, column in enumerate(columns)]
+    if len(columns) == 3 and console.width < widths[0] + widths[1] + 4 + min(widths[2], _RESULT_COLUMNS):
+        # Too narrow for names that are never cut: what is said of each stands below it.
+        console.print(Text(title, style="bold"))
+        for name, state, result in rows:
+            indent = " " * (len(name) - len(name.lstrip()) + 4)
+            console.print(Text(printable(name)), soft_wrap=True)
+            console.print(Text(f"{indent}{printable(state)}  {printable(result)}".rstrip()), soft_wrap=True)
+        console.print()
+        return
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for index, column in enumerate(columns):
         # Names are there to be copied: they are never cut.

@@ -85,7 +85,7 @@ def law_lines(use: CounterUse, power_w: Quantity) -> list[Line]:
     return [
         _line("operations", law.ops_per_s, "operations completed per second"),
         _line("clocks", law.cycles_per_s, "not halted, all hardware threads together"),
-        _line("CPUs used", law.used_cpus, "CPU time per second of the counted tasks"),
+        _line("CPUs used, by the counters", law.used_cpus, "task clock per second, from when counting began"),
         _line("frequency", law.frequency_hz, "cycles per second of CPU time (not halted)"),
         _line("IPC per thread", law.ipc, f"instructions per cycle of a hardware thread{mode}"),
         _line("CPI per thread", law.cpi, "clocks per instruction"),
