@@ -47,3 +47,25 @@ def test_tables_fit_a_terminal(
     for line in lines:
         if line.startswith("no room here for: "):
             assert all(name.strip() for name in line.removeprefix("no room here for: ").split("; "))
+
+
+@pytest.mark.parametrize("columns", [60, 76, 84, 95, 130])
+def test_no_column_vanishes_without_a_word(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    store = simulated_store(machines=12, days=1, platforms=2, clusters=1, step_s=120)
+    assert invoke(["fleet", "pair", "--store", str(store)]) in (0, 1)
+    lines = capsys.readouterr().out.splitlines()
+    rule = next(at for at, line in enumerate(lines) if set(line.strip()) == {"─"})
+    head = [line for line in lines[rule - 3 : rule] if line.strip()]
+    lost = " ".join(line for line in lines if line.startswith("no room here for"))
+    for name in ("jobs", "verdict", "why", "first", "second"):
+        shown = any(name in line.split() for line in head)
+        assert shown or name in lost, (columns, name)
+    # Each column that is shown has something in a row.
+    last = head[-1]
+    for name in last.split():
+        at = last.rindex(name)
+        cells = [line[at : at + len(name)].strip() for line in lines[rule + 1 : rule + 12]]
+        assert any(cells), (columns, name)

@@ -116,7 +116,7 @@ def register(app: typer.Typer) -> None:
     "top",
     schema=_TOP,
     expressions="steelyard.fleet.profiles.expressions:TOP",
-    examples=("", "--by category --job search", "--where label.config=new --report top.html"),
+    examples=("", "--by category --job search", "--where label.config=candidate --report top.html"),
 )
 def top(
     store: Store,
@@ -151,7 +151,10 @@ def top(
     "diff",
     schema=_DIFF,
     expressions="steelyard.fleet.profiles.expressions:DIFF",
-    examples=("label.config=old label.config=new", "to=2026-01-07 from=2026-01-08 --report diff.html"),
+    examples=(
+        "label.config=stock label.config=candidate",
+        "to=2026-01-07 from=2026-01-08 --report diff.html",
+    ),
 )
 def diff(
     store: Store,

@@ -103,7 +103,7 @@ def _of_rollout(function: str) -> Callable[[Store], Any]:
     },
     examples=(
         "--label config",
-        "--label config --baseline old --split old=99,new=1 --once",
+        "--label config --baseline stock --split stock=99,candidate=1 --once",
         "--label config --resource all --report rue.html",
     ),
 )

@@ -34,7 +34,7 @@ from steelyard.fleet.profiles.shares import (
     pair_sizes,
     sides,
 )
-from steelyard.fleet.profiles.stacks import Selection, Stacks, event_rows, gather, select
+from steelyard.fleet.profiles.stacks import Selection, Stacks, event_rows, gather
 from steelyard.fleet.profiles.top import BY, memtable, own_keys
 from steelyard.stats.shares import LEAST_HOLDERS
 from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
@@ -171,9 +171,8 @@ def diff(
         raise UsageError(f"profiles have no {by!r}", hint=f"one of {', '.join(BY)}")
     rules = rules or shipped_rules()
     # B is of A's event: cycles are never held against clock ticks.
-    rows_a, event, _ = event_rows(select(profiles, a, task_samples), event)
-    rows_b = select(profiles, b, task_samples)
-    rows_b = rows_b.filter(rows_b.event == event)
+    rows_a, event, _ = event_rows(profiles, a, task_samples, event)
+    rows_b, _, _ = event_rows(profiles, b, task_samples, event)
     both = sides(rows_a, rows_b)
     size = fetch_rows(pair_sizes(both))[0]
     for name, count in ((a.text, size["a_minutes"]), (b.text, size["b_minutes"])):

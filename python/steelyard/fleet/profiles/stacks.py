@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 MOST_STACKS = 200_000
 """Distinct stacks that are kept, the heaviest; the weight of the others is reported."""
 _COUNTS = 1 << 60
+_KNOWN_AT_MOST = 20
 _DAY_S = 86_400
 _FIELDS = ("platform", "job", "task", "machine", "cluster", "event")
 
@@ -147,6 +148,33 @@ def _labelled(rows: Any, tagged: Any) -> Any:
     return dated.semi_join(windows, within).drop("day")
 
 
+def _nothing(profiles: Any, selection: Selection, task_samples: Any) -> ResultSaysNoError:
+    """Return what to say of a selection without any profile, with what there is of the field at fault."""
+    told = f"{selection.text} selects no profile of the store"
+    for name in _FIELDS:
+        if values := getattr(selection, name):
+            known = _known(profiles[name], profiles)
+            if not set(values) & set(known):
+                return ResultSaysNoError(told, hint=_there_are(name, known))
+    for name, _ in selection.labels:
+        known = _known(task_samples.labels.get(name), task_samples)
+        if not {value for other, value in selection.labels if other == name} & set(known):
+            return ResultSaysNoError(told, hint=_there_are(f"label.{name}", known))
+    return ResultSaysNoError(told)
+
+
+def _known(column: Any, table: Any) -> list[str]:
+    rows = fetch_rows(table.select(value=column).distinct().order_by("value").limit(_KNOWN_AT_MOST))
+    return [str(row["value"]) for row in rows if row["value"] is not None]
+
+
+def _there_are(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"the store has no {name}"
+    more = " and more" if len(known) == _KNOWN_AT_MOST else ""
+    return f"values of {name}: {', '.join(known)}{more}"
+
+
 def events(rows: Any) -> Any:
     """Return, of selected rows, each event's samples and fleet weight."""
     return rows.group_by("event").agg(samples=rows.samples.sum(), fleet=rows.fleet.sum()).order_by("event")
@@ -164,7 +192,7 @@ def choose_event(rows: Sequence[dict[str, Any]]) -> str:
     Raises ResultSaysNoError when nothing was sampled.
     """
     if not rows:
-        raise ResultSaysNoError("no profile was selected: the store holds no samples of these")
+        raise ResultSaysNoError("the store holds no profile")
     if any(row["event"] == "cycles" for row in rows):
         return "cycles"
     return str(max(rows, key=lambda row: (row["samples"], row["event"]))["event"])
@@ -258,12 +286,17 @@ def _unknown(named: Named, fleet: Floats) -> tuple[tuple[str, float], ...]:
     return tuple(sorted(weights.items(), key=lambda item: (-item[1], item[0])))
 
 
-def event_rows(rows: Any, name: str | None) -> tuple[Any, str, list[dict[str, Any]]]:
-    """Return the rows of one event, its name, and all events that there are.
+def event_rows(
+    profiles: Any, selection: Selection, task_samples: Any, name: str | None
+) -> tuple[Any, str, list[dict[str, Any]]]:
+    """Return the selected rows of one event, its name, and all events that there are.
 
-    Raises ResultSaysNoError when nothing was sampled, UsageError when the wanted event was not.
+    Raises ResultSaysNoError when nothing was selected, UsageError when the wanted event was not sampled.
     """
+    rows = select(profiles, selection, task_samples)
     counts = fetch_rows(events(rows))
+    if not counts and selection.text != "everything":
+        raise _nothing(profiles, selection, task_samples)
     if name is not None and all(row["event"] != name for row in counts):
         names = ", ".join(str(row["event"]) for row in counts) or "none"
         raise UsageError(f"no samples of {name!r} are here", hint=f"there are: {names}")

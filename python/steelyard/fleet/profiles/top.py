@@ -32,7 +32,7 @@ from steelyard.fleet.profiles.shares import (
     shares,
     sizes,
 )
-from steelyard.fleet.profiles.stacks import Selection, Stacks, event_rows, gather, select
+from steelyard.fleet.profiles.stacks import Selection, Stacks, event_rows, gather
 from steelyard.telemetry.arrays import floats, integers, texts
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch_rows
@@ -181,8 +181,7 @@ def top(
     if by not in BY:
         raise UsageError(f"profiles have no {by!r}", hint=f"one of {', '.join(BY)}")
     rules = rules or shipped_rules()
-    chosen = select(profiles, selection or Selection(), task_samples)
-    chosen, event, all_events = event_rows(chosen, event)
+    chosen, event, all_events = event_rows(profiles, selection or Selection(), task_samples, event)
     small = numbered(chosen)
     chosen = small.rows
     stacks = gather(chosen, event, symbols, numbered_stacks=small.stacks)

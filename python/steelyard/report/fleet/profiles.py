@@ -88,8 +88,8 @@ def _cautions(top: Top) -> list[str]:
     more = max((row.more_machines for row in top.rows if row.more_machines), default=0)
     if more:
         cautions.append(
-            f"The sample is not enough for every row shown: {more:,} more machines bring each that has an"
-            f" interval to ±{PRECISION:.0%} of its share."
+            f"The sample is not enough for each of these {len(top.rows)} rows: {more:,} more machines bring"
+            f" each that has an interval to ±{PRECISION:.0%} of its share."
         )
     unknown = sum(ratio for _, ratio in top.unknown)
     if unknown >= 0.001:

@@ -79,13 +79,14 @@ def _cautions(diff: FleetDiff) -> list[str]:
 
 
 def _mixed(diff: FleetDiff) -> list[str]:
-    """Return that A and B run other jobs, where they do: functions then differ without any having changed."""
+    """Return that A and B run another mix of jobs: functions then differ without any having changed."""
     if diff.mix_distance < _OTHER_JOBS or diff.by == "job":
         return []
     job, a, b = diff.mix[0]
     return [
-        f"A and B run other jobs ({percent(diff.mix_distance)} of the cycles; {job} has {percent(a)} of A and"
-        f" {percent(b)} of B), which alone makes shares differ: compare one job at a time, job={job}."
+        f"A and B run another mix of jobs ({percent(diff.mix_distance)} of the cycles; {job} has {percent(a)}"
+        f" of A and {percent(b)} of B), which alone makes shares differ: compare one job at a time,"
+        f" job={job}."
     ]
 
 

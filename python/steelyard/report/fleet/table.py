@@ -67,15 +67,16 @@ class Fitted:
         table, shown = self.table, self.table.rows[: self.rows]
         widths = [_width(table, at, shown) for at in range(len(table.columns))]
         kept = _kept(table, shown, widths, options.max_width)
+        given = _given(table, kept, widths, options.max_width)
         made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for at in kept:
             is_text = table.columns[at].is_text or at == 0
+            # Each has its width: left to share, columns beyond the edge would vanish without a word.
             made.add_column(
                 safe(table.columns[at].name),
                 justify="left" if is_text else "right",
                 overflow="fold",
-                width=None if is_text else widths[at],
-                min_width=_least(table, at, widths) if is_text else None,
+                width=given[at],
             )
         for row in shown:
             made.add_row(*[_cell(row[at]) for at in kept])
@@ -108,6 +109,18 @@ def _kept(table: Table, rows: Sequence[tuple[Cell, ...]], widths: Sequence[int],
             kept.append(at)
             used += least + _GAP
     return sorted(kept)
+
+
+def _given(table: Table, kept: Sequence[int], widths: Sequence[int], room: int) -> dict[int, int]:
+    """Return the width of each column: what is left beside figures goes to texts, the short ones first."""
+    given = {at: _least(table, at, widths) for at in kept}
+    spare = max(0, room - sum(given.values()) - _GAP * (len(kept) - 1))
+    wanting = sorted(kept, key=lambda at: widths[at] - given[at])
+    for place, at in enumerate(wanting):
+        more = min(widths[at] - given[at], spare // (len(wanting) - place))
+        given[at] += more
+        spare -= more
+    return given
 
 
 def _least(table: Table, at: int, widths: Sequence[int]) -> int:

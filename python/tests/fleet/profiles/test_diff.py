@@ -161,7 +161,7 @@ def test_equal_sums_without_variance_are_tested():
 
 def test_nothing_to_compare_is_an_answer():
     fleet = Fleet().put("profiles", [{"stack": "c;f [c]", "machine": f"m{at}"} for at in range(3)])
-    with pytest.raises(ResultSaysNoError, match="job=absent: 0 machine-minutes"):
+    with pytest.raises(ResultSaysNoError, match="job=absent selects no profile"):
         _diff(fleet, "job=search", "job=absent")
     with pytest.raises(ResultSaysNoError, match="1 machine-minutes"):
         _diff(fleet, "job=search", "machine=m0")
@@ -182,12 +182,12 @@ def _mixed(shares):
 def test_another_mix_of_jobs_is_no_change_of_a_function():
     answer = _diff(_mixed((0.5, 0.8)), "to=2026-01-01", "from=2026-01-02")
     assert answer.mix_distance == pytest.approx(0.3, abs=0.01)
-    [caution] = [one for one in profiles_diff.diff(answer).cautions if "other jobs" in one]
+    [caution] = [one for one in profiles_diff.diff(answer).cautions if "another mix of jobs" in one]
     assert "job=f" in caution
     alike = _diff(_mixed((0.5, 0.52)), "to=2026-01-01", "from=2026-01-02")
-    assert not [one for one in profiles_diff.diff(alike).cautions if "other jobs" in one]
+    assert not [one for one in profiles_diff.diff(alike).cautions if "another mix of jobs" in one]
     by_job = _diff(_mixed((0.5, 0.8)), "to=2026-01-01", "from=2026-01-02", by="job")
-    assert not [one for one in profiles_diff.diff(by_job).cautions if "other jobs" in one]
+    assert not [one for one in profiles_diff.diff(by_job).cautions if "another mix of jobs" in one]
 
 
 def test_a_selection_against_itself_is_said_to_be_one():

@@ -160,10 +160,11 @@ def test_events_are_never_added():
 
 
 def test_nothing_sampled_is_an_answer():
-    with pytest.raises(ResultSaysNoError, match="no profile was selected"):
+    with pytest.raises(ResultSaysNoError, match="the store holds no profile"):
         _top(Fleet())
-    with pytest.raises(ResultSaysNoError, match="no profile was selected"):
+    with pytest.raises(ResultSaysNoError, match="job=absent selects no profile") as raised:
         _top(_fleet(), selection=Selection.parse("job=absent"))
+    assert (raised.value.hint or "").startswith("values of job: ")
     with pytest.raises(UsageError, match="no 'colour'"):
         _top(_fleet(), by="colour")
 
