@@ -9,7 +9,14 @@ Not here: a server under a load generator (``load``).
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.own_cpu import own_cpus, own_kernel_ratio
 from steelyard.analyze.pressure.threads import OWN_THREADS
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, threshold_rule, without
+from steelyard.analyze.rules.findings import (
+    Evidence,
+    Finding,
+    at_most,
+    percent,
+    rule,
+    threshold_rule,
+)
 
 CPU_BOUND_RATIO = 0.90
 ONE_THREAD_RATIO = 0.90
@@ -249,7 +256,7 @@ def _interrupts(conditions: Conditions) -> Finding | None:
         ),
         "Look at /proc/interrupts and the card's queues (`ethtool -l`); spread the interrupts or use RPS.",
         0.7 * shares[cpu],
-        gain=f"at most {without(shares[cpu], 1)} for the work on that CPU",
+        gain=f"{at_most(shares[cpu])} for the work on that CPU",
     )
 
 

@@ -13,6 +13,7 @@ register rules when they are imported:
 Not here: the rules themselves (the other modules), and whether the result may be believed (``verdict``).
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -213,13 +214,27 @@ def percent(ratio: float) -> str:
     return f"{ratio * 100:.1f} %" if ratio < 0.1 else f"{ratio * 100:.0f} %"
 
 
-def without(share: float, digits: int = 2) -> str:
+def without(share: float) -> str:
     """Write how many times faster work is done without a share of its time (Amdahl).
 
-    >>> without(0.5), without(0.2, 1), without(1.0)
-    ('2.00 x', '1.2 x', '∞ x')
+    >>> without(0.5), without(0.2), without(0.03), without(0.95), without(0.993), without(1.0)
+    ('2.0 x', '1.2 x', '1.03 x', '20 x', 'over 100 x', 'over 100 x')
     """
-    return f"{1 / (1 - share):.{digits}f} x" if share < 1 else "∞ x"
+    # No more digits than a share of some hundred samples has.
+    factor = 1 / (1 - share) if share < 1 else math.inf
+    if factor >= 99.5:
+        return "over 100 x"
+    return f"{factor:.{0 if factor >= 9.95 else 1 if factor >= 1.095 else 2}f} x"
+
+
+def at_most(share: float) -> str:
+    """Write the same as a bound.
+
+    >>> at_most(0.5), at_most(0.999)
+    ('at most 2.0 x', 'over 100 x')
+    """
+    factor = without(share)
+    return factor if factor.startswith("over") else f"at most {factor}"
 
 
 def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
@@ -229,16 +244,16 @@ def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
     The base is all of the threads' time, so that the gains on a page can be compared (Amdahl).
     """
     target = conditions.target
-    return f"at most {without(min(0.99, otherwise if target is None else target.wait(kind)), 1)}"
+    return f"{at_most(min(0.99, otherwise if target is None else target.wait(kind)))}"
 
 
-def without_work(conditions: Conditions, share: float, digits: int = 1) -> str:
+def without_work(conditions: Conditions, share: float) -> str:
     """Return the gain of a workload without ``share`` of its CPU time.
 
     The base is the time of the headline, in a part of which its CPUs worked, as of the explained share.
     """
     ran = cpu_ratio(conditions)
-    return f"at most {without(share * (1.0 if ran is None else ran), digits)}"
+    return f"{at_most(share * (1.0 if ran is None else ran))}"
 
 
 def rate_text(per_s: float) -> str:

@@ -11,11 +11,11 @@ from steelyard.analyze.rules.findings import (
     Evidence,
     Finding,
     above,
+    at_most,
     percent,
     rule,
     threshold_rule,
     time_text,
-    without,
     without_wait,
     without_work,
 )
@@ -362,11 +362,7 @@ def _pressure(conditions: Conditions) -> Finding | None:
         return None
     name, share = "memory" if worst == "memory" else "I/O", waits[worst]
     # Of a program's waits for a disk, its threads' time is known.
-    gain = (
-        without_wait(conditions, "disk", share)
-        if name == "I/O"
-        else f"at most {without(min(0.95, share), 1)}"
-    )
+    gain = without_wait(conditions, "disk", share) if name == "I/O" else f"{at_most(min(0.95, share))}"
     return Finding(
         f"At least one task waited for {name} {percent(waits[worst])} of the time.",
         (Evidence(f"{name} pressure (some)", waits[worst], "ratio", PRESSURE_RATIO),),

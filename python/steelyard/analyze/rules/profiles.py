@@ -359,7 +359,7 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),
             tax.step,
             0.25 + 0.5 * share,
-            gain=f"{without_work(conditions, share, 2)}, without it (Amdahl)",
+            gain=f"{without_work(conditions, share)}, without it (Amdahl)",
         )
 
     return answer

@@ -7,7 +7,7 @@ from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.own_cpu import blame
 from steelyard.analyze.rules.cpu import cpu_demand
 from steelyard.analyze.rules.disk import limited_disk
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without
+from steelyard.analyze.rules.findings import Evidence, Finding, at_most, percent, rule, without
 
 OVERSUBSCRIBED_FACTOR = 1.5
 WAITING_PER_CPU = 0.75
@@ -90,7 +90,7 @@ def _taken(conditions: Conditions) -> Finding | None:
         ),
         "Look at the busiest processes in the report; give the program dedicated CPUs or a larger weight.",
         min(0.9, 0.3 + lost),
-        gain=f"at most {without(min(0.99, waiting), 1)}, with dedicated CPUs",
+        gain=f"{at_most(min(0.99, waiting))}, with dedicated CPUs",
         blame="neighbours",
     )
 
@@ -155,7 +155,7 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
         "Find the callers (`perf trace -s`, /proc/PID/stack). An rwsem is often mmap_lock: call mmap and"
         " munmap less often.",
         0.4 + 0.5 * share,
-        gain=f"at most {without(min(0.99, share), 1)}",
+        gain=f"{at_most(min(0.99, share))}",
         part="locks",
     )
 

@@ -4,7 +4,7 @@ Not here: reading the times (``stages``, ``services``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, time_text, without
+from steelyard.analyze.rules.findings import Evidence, Finding, at_most, percent, rule, time_text, without
 
 LONG_RATIO = 0.30
 WAITING_RATIO = 0.20
@@ -67,7 +67,7 @@ def _step(stage: str) -> str:
 def _gain(stage: str, share: float) -> str:
     if stage == "backend":
         return f"latency could fall {without(share)}; capacity would not change"
-    return f"latency at most {without(share)}, without this stage (Amdahl)"
+    return f"latency {at_most(share)}, without this stage (Amdahl)"
 
 
 @rule(
@@ -100,5 +100,5 @@ def _misses(conditions: Conditions) -> Finding | None:
         "Enlarge the cache (--set memory=...) to miss less, or add slow threads to wait less"
         " (--set slow_threads=...).",
         0.97,
-        gain=f"latency at most {without(min(share, 0.99))} on average, without misses",
+        gain=f"latency {at_most(min(share, 0.99))} on average, without misses",
     )

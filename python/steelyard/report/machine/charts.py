@@ -250,7 +250,7 @@ def _pairs(
         return absent(chart_id, title, series.missing)
     shown, hidden = _busiest(series, columns)
     if not shown:
-        return absent(chart_id, title, f"nothing was moved on {len(series.entities)} of them")
+        return absent(chart_id, title, f"nothing was moved on any {label}")
     traces = []
     for index, entity in enumerate(shown):
         # What loopback sends it receives: the second line would hide the first.
