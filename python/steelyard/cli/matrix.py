@@ -94,6 +94,7 @@ def show_matrix(
         raise UsageError(f"{flag} is for a suite that is run: this one has been")
     from steelyard.analyze.pressure.matrix import row_of
     from steelyard.report.pressure.table import document, render
+    from steelyard.report.terminal import report_line
 
     suite, runs = suite_files.load(folder)
     rows, found = [], []
@@ -114,7 +115,7 @@ def show_matrix(
     elif rows:
         output_console().print(render(rows))
         if page is not None:
-            output_console().print(f"report  {page}", markup=False)
+            output_console().print(report_line(page))
     if not rows:
         return int(max(code, ExitCode.FAILED))
     return int(max(code, ExitCode.NO) if any(row.objections for row in rows) else code)

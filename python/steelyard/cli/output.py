@@ -75,7 +75,8 @@ def _console_class() -> "type[Console]":
                 _write_tables(target, objects)
                 return
             if self.width != _WIDE_COLUMNS:
-                super().print(*objects, **options)
+                # A path that is wider than the terminal is the terminal's to break: so it can be copied.
+                super().print(*objects, **{"crop": False, **options})
                 return
             # What fills a terminal's width with blanks must not fill this one with them.
             for item in objects:

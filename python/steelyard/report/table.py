@@ -23,7 +23,7 @@ from steelyard.report import format as fmt
 from steelyard.report.metrics import headline_text, metric_name, metric_text, metric_unit
 from steelyard.report.model import headline_of
 from steelyard.report.score_text import ratio_text, score_text
-from steelyard.report.terminal import safe
+from steelyard.report.terminal import report_line, safe
 from steelyard.stats.intervals import median_interval
 
 _METRICS_AT_MOST = 8
@@ -64,7 +64,7 @@ def run_summary(
         parts.append(Text("\nFindings", style="bold"))
         parts += [_finding(finding) for finding in findings[:_FINDINGS_AT_MOST]]
     if report_path is not None:
-        parts += [Text(), _report(report_path)]
+        parts += [Text(), report_line(report_path)]
     return Group(*parts)
 
 
@@ -219,14 +219,6 @@ def _finding(finding: Finding) -> Table:
     next_step.stylize("dim")
     row.add_row("", next_step)
     return row
-
-
-def _report(path: Path) -> Text:
-    text = Text("report  ", style="dim")
-    # Folded, not cut: a path that lost its end cannot be opened.
-    text.append(safe(str(path)).plain, style="not dim bold")
-    text.overflow = "fold"
-    return text
 
 
 def _median(values: Sequence[float], unit: str | None, name: str | None) -> Text:

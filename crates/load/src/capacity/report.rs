@@ -136,12 +136,12 @@ fn sentence(trail: &Trail) -> String {
             }),
         ) => {
             return format!(
-                "The probes are too few for an interval: {probes} of them lasted {measure_s:.1} s, which this objective needs, of {needed} at least. Give the search more time."
+                "There is no interval: this objective needs {needed} probes of {measure_s:.1} s each, and {probes} lasted so long. Give the search more time."
             );
         }
         (End::Search(Ended::Used), Some(Unable::Wide(factor))) => {
             return format!(
-                "The probes are too few for an interval: the capacity is known only to a factor of {factor:.1}. Give the search more time."
+                "There is no interval: the capacity is known only to a factor of {factor:.1}. Give the search more time."
             );
         }
         _ => {}

@@ -96,7 +96,13 @@ impl Bottoms {
             found.cut += stack.count;
             if depth <= SHORT {
                 found.short += stack.count;
-                *found.modules.entry(outermost.module.clone()).or_default() += stack.count;
+                // A caller in no file, of code in one, is what a register held that is no frame pointer there.
+                let callee = chain.iter().rev().skip(1).find(is_program);
+                let module = match callee.map(|&callee| frame(callee)) {
+                    Some(callee) if outermost.module.is_empty() => callee.module.clone(),
+                    _ => outermost.module.clone(),
+                };
+                *found.modules.entry(module).or_default() += stack.count;
             }
         }
         found
@@ -113,7 +119,7 @@ impl Bottoms {
             .max_by_key(|&(name, count)| (count, name));
         let (mostly, remedy) = match most {
             Some((name, _)) if !name.is_empty() => {
-                (format!("in {name}"), "--call-graph dwarf does without")
+                (format!("in {name}"), "--call-graph dwarf needs none")
             }
             // There is no DWARF information of it either.
             _ => (
@@ -177,5 +183,35 @@ mod tests {
         stacks.add(&[0, 1, 2, 3], 60, 0);
         let found = Bottoms::of(&stacks, &places, |number| &frames[number as usize]);
         assert_eq!(found.reason(), None);
+    }
+
+    #[test]
+    fn a_caller_that_is_none_is_laid_to_the_code_that_it_seems_to_call() {
+        let places = [
+            Place::Kernel(1),
+            Place::File {
+                module: 0,
+                offset: 1,
+            },
+            Place::Anonymous { pid: 1, address: 7 },
+        ];
+        let frames = [
+            frame("read", "kernel"),
+            frame("critical", "locks"),
+            frame(UNKNOWN, ""),
+        ];
+        let mut stacks = StackTable::default();
+        stacks.add(&[0, 1, 2], 100, 0);
+        let found = Bottoms::of(&stacks, &places, |number| &frames[number as usize]);
+        let reason = found.reason().unwrap();
+        assert!(
+            reason.contains("mostly in locks: --call-graph dwarf"),
+            "{reason}"
+        );
+        // Code made at run time by itself.
+        let mut stacks = StackTable::default();
+        stacks.add(&[0, 2], 100, 0);
+        let found = Bottoms::of(&stacks, &places, |number| &frames[number as usize]);
+        assert!(found.reason().unwrap().contains("no file is mapped to"));
     }
 }

@@ -23,7 +23,7 @@ from steelyard.report.counters.words import is_empty, law_sentence, tree_sentenc
 from steelyard.report.model import ReportData
 from steelyard.report.operations import operations_document, operations_lines
 from steelyard.report.table import claim_with_share, run_summary
-from steelyard.report.terminal import safe
+from steelyard.report.terminal import report_line, safe
 
 CUT = "cut"
 """The check that says that a command was ended before its own end."""
@@ -71,8 +71,7 @@ def summary(data: ReportData, path: Path | None) -> RenderableType:
     if cost:
         parts.append(Text("\n").append_text(Text("measuring used  ", style="dim")).append(cost))
     if path is not None:
-        line = Text("\nreport  ", style="dim", overflow="fold")
-        parts.append(line.append(safe(str(path)).plain, style="not dim bold"))
+        parts += [Text(), report_line(path)]
     return Group(*parts)
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from steelyard.records import Colocation, ColocationWorkload, Level
 from steelyard.report import format as fmt
 from steelyard.report.characterize.table import PART_WORDS
+from steelyard.report.terminal import report_line
 
 _STYLES = {Level.VALID: "green", Level.SUSPECT: "yellow", Level.INVALID: "red"}
 _OBJECTIONS_AT_MOST = 6
@@ -37,7 +38,7 @@ def render(record: Colocation, directory: Path, page: Path | None = None) -> Ren
         table.add_row(*(Text(cell) for cell in row(workload)))
     lines += ["", table, "", *(Text(line, style="dim") for line in notes(record))]
     if page is not None:
-        lines.append(Text(f"report  {page}"))
+        lines.append(report_line(page))
     return Group(*lines)
 
 

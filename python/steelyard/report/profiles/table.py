@@ -31,7 +31,7 @@ from steelyard.report.profiles.page import (
     sides_of,
     word_of,
 )
-from steelyard.report.terminal import safe
+from steelyard.report.terminal import report_line, safe
 
 _BAR = 12
 _DIFFERENCES = 12
@@ -58,10 +58,7 @@ def profile_summary(
 def _report(path: Path | None) -> list[RenderableType]:
     if path is None:
         return []
-    return [
-        Text(),
-        Text("report  ", style="dim", overflow="fold").append(safe(str(path)).plain, style="not dim bold"),
-    ]
+    return [Text(), report_line(path)]
 
 
 def _grid(title: str | Text) -> Grid:

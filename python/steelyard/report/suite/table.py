@@ -30,7 +30,7 @@ from steelyard.report.suite.page import (
     value_of,
     verdict,
 )
-from steelyard.report.terminal import safe
+from steelyard.report.terminal import report_line, safe
 
 _MARKS = {"valid": "✓", "suspect": "!", "invalid": "✗", "incomplete": "…"}
 _STYLES = {"valid": "bold green", "suspect": "bold yellow", "invalid": "bold red", "incomplete": "bold"}
@@ -50,8 +50,7 @@ def suite_summary(
     if suite.overall is not None and suite.overall.withheld:
         parts += [Text(), Text("overall score ", style="dim").append(safe(suite.overall.withheld).plain)]
     if report_path is not None:
-        text = Text("report  ", style="dim", overflow="fold")
-        parts += [Text(), text.append(safe(str(report_path)).plain, style="not dim bold")]
+        parts += [Text(), report_line(report_path)]
     return Group(*parts)
 
 
