@@ -139,6 +139,10 @@ def score(runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
         raise ValueError("score takes repeats of one benchmark in one tier")
     if baseline is None:
         return Refusal("no baseline: none is shipped in data/baselines, and none was named")
+    # What no baseline could help comes first, as in a suite.
+    unfit = next(((run, reason) for run in runs if (reason := _unfit(run)) is not None), None)
+    if unfit is not None:
+        return Refusal(f"{unfit[0].run_id}: {unfit[1]}")
     benchmark, tier = runs[0].benchmark, runs[0].tier
     reference = baseline.result(benchmark, tier)
     if reference is None:
@@ -146,7 +150,7 @@ def score(runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
         has = f"in tier {', '.join(tiers)} only, not in {tier}" if tiers else "in no tier"
         return Refusal(f"baseline {baseline.name} has {benchmark} {has}")
     for run in runs:
-        reason = _unfit(run) or _unlike(run, baseline, reference)
+        reason = _unlike(run, baseline, reference)
         if reason:
             return Refusal(f"{run.run_id}: {reason}")
     values = [run.metrics[reference.metric].value for run in runs]

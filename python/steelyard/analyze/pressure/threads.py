@@ -31,7 +31,7 @@ _CPU_NEEDED_NS = 200_000_000
 _LOCK_RATIO = 0.25
 """Share of its time asleep on locks from which a thread counts as one that waits for them."""
 _PLACES_NAMED = 12
-OWN_THREADS = "own threads"
+OWN_THREADS = "join or pool"
 """Kind of a futex wait that is none for a lock: a join, or the idleness of a pool's member."""
 RUSAGE = "CPU time of all its processes (getrusage) over the time elapsed"
 

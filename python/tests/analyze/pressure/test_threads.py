@@ -134,7 +134,7 @@ def test_waiting_for_its_own_threads_is_no_contention(tmp_path: Path) -> None:
     looks[-1].append(still)
     found = observed(tmp_path, looks)
     assert found is not None
-    assert found.wait("own threads") == pytest.approx(1 / 3)
+    assert found.wait("join or pool") == pytest.approx(1 / 3)
     assert found.wait("lock") == pytest.approx(0.5 / 3)
     assert found.lock_switches_per_s.value == pytest.approx(400)
     # Nobody waits for a lock where all sleep in a join or an idle pool.
@@ -147,7 +147,7 @@ def test_waiting_for_its_own_threads_is_no_contention(tmp_path: Path) -> None:
     begun = [[thread(1, 0.0, state="R"), worker[0]], [busy, worker[1]]]
     later = observed(tmp_path / "busy", [*begun, [worker[2]], [worker[3], busy | {"unmoved_ns": 3 * SECOND}]])
     assert later is not None
-    assert later.wait("own threads") == pytest.approx(2 / 6)
+    assert later.wait("join or pool") == pytest.approx(2 / 6)
     assert found.lock_switches_per_s.value is None
 
 
@@ -163,7 +163,7 @@ def test_long_waits_for_a_lock_are_waits_for_a_lock(tmp_path: Path) -> None:
     ]
     found = observed(tmp_path, looks)
     assert found is not None
-    assert found.wait("own threads") == 0
+    assert found.wait("join or pool") == 0
     assert found.wait("lock") == pytest.approx(0.99)
 
 
