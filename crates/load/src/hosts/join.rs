@@ -26,6 +26,8 @@ use crate::settings::Settings;
 
 /// Without an order for this long the process ends.
 const SILENCE: Duration = Duration::from_secs(30);
+/// Seconds between signs of life.
+const ALIVE_EVERY_S: u64 = 5;
 /// The exit code of a load that failed.
 const FAILED: i32 = 4;
 
@@ -43,10 +45,10 @@ pub fn serve(read: &dyn Fn(&[String]) -> Result<Settings, String>) {
     let (loads, orders) = channel();
     HEARD_NS.store(monotonic_ns(), Ordering::Relaxed);
     thread::spawn(move || listen(&loads));
-    thread::spawn(watch_silence);
     report(&Report::Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
     });
+    thread::spawn(watch_silence);
     for (arguments, changes) in orders {
         let settings = match read(&arguments) {
             Ok(settings) => settings,
@@ -96,9 +98,14 @@ fn listen(loads: &Sender<(Vec<String>, Changes)>) {
     }
 }
 
+/// Ends the process when nothing comes any more, and gives signs of life of its own: filling a server, and connecting,
+/// take long without a report.
 fn watch_silence() {
-    loop {
+    for second in 1_u64.. {
         thread::sleep(Duration::from_secs(1));
+        if second.is_multiple_of(ALIVE_EVERY_S) {
+            report(&Report::Alive);
+        }
         let silent_ns = monotonic_ns().saturating_sub(HEARD_NS.load(Ordering::Relaxed));
         if u128::from(silent_ns) > SILENCE.as_nanos() {
             eprintln!("steelyard-load: no command for {SILENCE:?}");

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,8 +16,12 @@ use crate::LoadError;
 
 /// What is kept of a process's standard error, bytes.
 const ERRORS_KEPT: usize = 4096;
-/// A process that reports no interval for this long is lost: it hangs, or the way to it does.
+/// A process that reports nothing for this long is lost: it hangs, or the way to it does.
 const SILENCE: Duration = Duration::from_secs(30);
+/// What a host's shell may print before the process greets, bytes.
+const BANNER_MAX: u64 = 64 << 10;
+/// Reports that are read ahead.
+const REPORTS_AHEAD: usize = 256;
 
 /// How processes on other hosts are started.
 #[derive(Debug, Clone)]
@@ -40,6 +44,8 @@ pub struct Member {
     /// When it last gave a report.
     last_report: Instant,
     stopping: bool,
+    /// How long it may report nothing.
+    silence: Duration,
     load: MemberLoad,
 }
 
@@ -77,32 +83,29 @@ impl Member {
             what: format!("host {host}: cannot start {:?}", command.get_program()),
             source,
         })?;
-        let (sender, reports) = channel();
+        let (sender, reports) = sync_channel(REPORTS_AHEAD);
         if let Some(stdout) = child.stdout.take() {
-            thread::spawn(move || {
-                let mut lines = BufReader::new(stdout);
-                loop {
-                    let mut line = String::new();
-                    match lines.by_ref().take(LINE_MAX).read_line(&mut line) {
-                        Ok(0) | Err(_) => return,
-                        Ok(_) if sender.send(read_report(&line)).is_err() => return,
-                        Ok(_) => {}
-                    }
-                }
-            });
+            thread::spawn(move || read_reports(BufReader::new(stdout), &sender));
         }
         let errors = Arc::new(Mutex::new(String::new()));
         if let Some(stderr) = child.stderr.take() {
             let errors = Arc::clone(&errors);
             thread::spawn(move || {
-                for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-                    let line = String::from_utf8_lossy(&line).trim().to_owned();
+                let mut lines = BufReader::new(stderr);
+                let mut line = Vec::new();
+                // A longer line comes in pieces.
+                while let Ok(1..) = lines
+                    .by_ref()
+                    .take(ERRORS_KEPT as u64)
+                    .read_until(b'\n', &mut line)
+                {
+                    let text = String::from_utf8_lossy(&line).trim().to_owned();
                     if let Ok(mut kept) = errors.lock()
-                        && !line.is_empty()
-                        && kept.len() < ERRORS_KEPT
+                        && !text.is_empty()
                     {
-                        *kept = line;
+                        *kept = text;
                     }
+                    line.clear();
                 }
             });
         }
@@ -115,6 +118,7 @@ impl Member {
             ordered: Instant::now(),
             last_report: Instant::now(),
             stopping: false,
+            silence: SILENCE,
             load: MemberLoad::default(),
         })
     }
@@ -151,6 +155,7 @@ impl Member {
     pub fn send(&mut self, order: &Order) -> Result<(), LoadError> {
         if matches!(order, Order::Load { .. }) {
             (self.load, self.stopping) = (MemberLoad::default(), false);
+            self.last_report = Instant::now();
         }
         self.ordered = Instant::now();
         let mut line = serde_json::to_string(order).expect("orders are plain data");
@@ -204,8 +209,8 @@ impl Member {
         }
         if any {
             self.last_report = Instant::now();
-        } else if self.is_warm() && self.last_report.elapsed() > SILENCE {
-            return Err(self.error(&format!("no message from it for {SILENCE:?}")));
+        } else if self.last_report.elapsed() > self.silence {
+            return Err(self.error(&format!("no message from it for {:?}", self.silence)));
         }
         Ok(any)
     }
@@ -223,7 +228,7 @@ impl Member {
     /// Notes what a report says.
     fn take(&mut self, report: Report) -> Result<(), LoadError> {
         match report {
-            Report::Hello { .. } => {}
+            Report::Hello { .. } | Report::Alive => {}
             Report::Interval(interval) => self.load.intervals.push(*interval),
             Report::Begun { after_ns } => self.load.begun_after_ns = after_ns,
             Report::Share(share) => self.load.share = Some(*share),
@@ -274,6 +279,39 @@ impl Member {
             (true, None) => "its process closed its output".to_owned(),
         };
         self.error(&why)
+    }
+}
+
+/// Passes on what a process reports. What stands before its greeting is a banner of the host's shell; one without an
+/// end is an error.
+fn read_reports(mut lines: impl BufRead, reports: &SyncSender<Result<Report, String>>) {
+    let mut banner_left = BANNER_MAX;
+    let mut has_greeted = false;
+    loop {
+        let most = if has_greeted { LINE_MAX } else { banner_left };
+        let mut line = Vec::new();
+        let Ok(count @ 1..) = lines.by_ref().take(most).read_until(b'\n', &mut line) else {
+            return;
+        };
+        let report = read_report(&String::from_utf8_lossy(&line));
+        if !has_greeted {
+            banner_left -= count as u64;
+            has_greeted = report.is_ok();
+            if !has_greeted && banner_left > 0 {
+                continue;
+            }
+        }
+        let report = match has_greeted {
+            true => report,
+            false => Err(format!(
+                "it printed {} KiB and no greeting: is it steelyard-load that --remote-command names?",
+                BANNER_MAX >> 10
+            )),
+        };
+        let is_over = report.is_err();
+        if reports.send(report).is_err() || is_over {
+            return;
+        }
     }
 }
 
@@ -361,6 +399,63 @@ mod tests {
                 r"'/opt/it'\''s here/steelyard-load' join"
             ]
         );
+    }
+
+    /// A process that stands for ssh and does what `script` says.
+    fn member(script: &str) -> Member {
+        let remote = Remote {
+            ssh: vec!["sh".to_owned(), "-c".to_owned(), script.to_owned()],
+            command: "steelyard-load".to_owned(),
+        };
+        Member::start("there", &remote).unwrap()
+    }
+
+    const HELLO: &str = r#"echo '{"report":"hello","version":"x"}'"#;
+
+    fn wait(member: &mut Member) -> Result<Report, LoadError> {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        member.wait(deadline, &AtomicBool::new(false))
+    }
+
+    #[test]
+    fn a_banner_before_the_greeting_is_passed_over_and_a_flood_ends() {
+        let mut greets = member(&format!(
+            "echo Welcome; printf '\\377\\n'; {HELLO}; sleep 100"
+        ));
+        assert!(matches!(wait(&mut greets), Ok(Report::Hello { .. })));
+        for flood in ["yes", "cat /dev/zero"] {
+            let begin = Instant::now();
+            let told = wait(&mut member(flood)).unwrap_err().to_string();
+            assert!(told.contains("no greeting"), "{told}");
+            assert!(begin.elapsed() < Duration::from_secs(20));
+        }
+    }
+
+    #[test]
+    fn a_long_last_word_is_kept_in_part() {
+        let mut member = member("head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 3");
+        let told = wait(&mut member).unwrap_err().to_string();
+        assert!(told.len() < 2 * ERRORS_KEPT, "{}", told.len());
+    }
+
+    #[test]
+    fn one_that_is_silent_before_its_first_interval_is_lost_and_one_that_lives_is_not() {
+        let mut silent = member(&format!("{HELLO}; sleep 100"));
+        wait(&mut silent).unwrap();
+        silent.silence = Duration::from_millis(300);
+        assert!(!silent.take_reports().unwrap());
+        thread::sleep(Duration::from_millis(400));
+        let told = silent.take_reports().unwrap_err().to_string();
+        assert!(told.contains("no message from it for 300ms"), "{told}");
+        let alive = r#"while :; do echo '{"report":"alive"}'; sleep 0.1; done"#;
+        let mut living = member(&format!("{HELLO}; {alive}"));
+        wait(&mut living).unwrap();
+        living.silence = Duration::from_secs(2);
+        let end = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < end {
+            living.take_reports().unwrap();
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub enum Report {
         /// Its version.
         version: String,
     },
+    /// A sign of life, while there is nothing else to tell.
+    Alive,
     /// An interval of its load is over.
     Interval(Box<PackedInterval>),
     /// Its measure phase has begun; comes before the phase's first interval.
