@@ -15,13 +15,14 @@ Not here: what the processes are for.
 import collections
 import contextlib
 import os
-import queue
 import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -33,9 +34,17 @@ from steelyard._base import (
     WorkloadFailedError,
     executable,
     format_cpu_list,
+    without_escapes,
 )
+from steelyard._base.long_logs import release_middle
 
 _TAIL_BYTES = 16384
+_LINES_KEPT = 100_000
+"""Lines of a process that wait for somebody to read them."""
+_LINE_CHARACTERS = 1 << 16
+_LINE_BYTES = 1 << 20
+_LOOK_S = 0.5
+"""How often the length of a log is looked at."""
 _FRAME = re.compile(r"\s+at \S.*\(.*\)\s*$|\s+\.\.\. \d+ (more|common frames omitted)$")
 """A line of a stack trace as a JVM prints it: what failed stands above."""
 _SIGNALLED = 128
@@ -151,7 +160,10 @@ class LocalProcess:
     log: Path
     popen: "subprocess.Popen[bytes]"
     log_error: str | None = None
-    _queue: "queue.SimpleQueue[tuple[str, str]]" = field(default_factory=queue.SimpleQueue)
+    _lines: "collections.deque[tuple[str, str]]" = field(
+        default_factory=lambda: collections.deque(maxlen=_LINES_KEPT)
+    )
+    _looked_s: float = 0.0
     _tail: "collections.deque[str]" = field(default_factory=lambda: collections.deque(maxlen=50))
     _readers: list[threading.Thread] = field(default_factory=list)
     _log_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -169,7 +181,8 @@ class LocalProcess:
             self._readers.append(reader)
 
     def _read(self, stream: str, source: IO[bytes], log_file: IO[bytes]) -> None:
-        for raw in source:
+        # A line without an end comes in pieces.
+        for raw in iter(partial(source.readline, _LINE_BYTES), b""):
             # A full disk must not stop the reading: the process would block on its pipe.
             with self._log_lock:
                 if self.log_error is None:
@@ -180,7 +193,7 @@ class LocalProcess:
             text = raw.decode("utf-8", "replace").rstrip("\n")
             if stream == "stderr" and not text.startswith("{") and _says(text):
                 self._tail.append(text)
-            self._queue.put((stream, text))
+            self._lines.append((stream, text[:_LINE_CHARACTERS]))
 
     @property
     def pid(self) -> int:
@@ -189,28 +202,36 @@ class LocalProcess:
 
     def poll(self) -> Ending | None:
         """Return how it ended, None while it runs."""
+        self.keep_short()
         code = self.popen.poll()
         return None if code is None else Ending.of(code)
 
+    def keep_short(self) -> None:
+        """Give the middle of its log back when that has grown long."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s > _LOOK_S:
+            self._looked_s = now_s
+            release_middle(self.log)
+
     def lines(self) -> list[tuple[str, str]]:
-        """Return the lines that came since the last call."""
+        """Return the lines that came since the last call, of very many the last."""
         lines: list[tuple[str, str]] = []
-        with contextlib.suppress(queue.Empty):
+        with contextlib.suppress(IndexError):
             while True:
-                lines.append(self._queue.get_nowait())
+                lines.append(self._lines.popleft())
         return lines
 
     def last_line(self) -> str | None:
         """Return it of standard error, or of the log where that holds all."""
         if self._tail or self._readers:
-            return self._tail[-1] if self._tail else None
+            return _plain(self._tail[-1]) if self._tail else None
         try:
             with self.log.open("rb") as log:
                 log.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
                 lines = log.read().decode("utf-8", "replace").splitlines()
         except OSError:
             return None
-        return next((line for line in reversed(lines) if _says(line)), None)
+        return next((_plain(line) for line in reversed(lines) if _says(line)), None)
 
     def write(self, text: str) -> None:
         """Write to its standard input; a process that has ended is noticed by `poll`, not here."""
@@ -240,9 +261,13 @@ class LocalProcess:
         return ending
 
 
+def _plain(line: str) -> str:
+    return without_escapes(line)[:_LINE_CHARACTERS].strip()
+
+
 def _says(line: str) -> bool:
     """Return whether a line of output may say what went wrong."""
-    return bool(line.strip()) and _FRAME.match(line) is None
+    return bool(without_escapes(line).strip()) and _FRAME.match(line) is None
 
 
 class LocalExecutor:

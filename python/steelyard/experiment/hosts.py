@@ -36,6 +36,7 @@ from steelyard.experiment.workload import (
     make_way,
     measured_of_metrics,
     measured_of_output,
+    tail,
 )
 from steelyard.records import Metric, RunStatus, Verdict
 from steelyard.records.experiment import Experiment, ExperimentArm
@@ -43,6 +44,8 @@ from steelyard.records.experiment import Experiment, ExperimentArm
 _OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3")
 _REACH_S = 30.0
 _LEAST_S = 1.0
+_OUTPUT_BYTES = 16 << 20
+"""What is read of a host's output, from its end: a run's document is the longest."""
 _TOLD = re.compile(
     r"^steelyard-trial (\d+) (\d+) (\d+)\n.*\n(\d+)m([\d.]+)s (\d+)m([\d.]+)s\n?\Z", re.MULTILINE
 )
@@ -105,7 +108,7 @@ class HostTrials:
         return on_host(host, self.experiment.ssh, _SCRIPT.format(command=shlex.join(words)))
 
     def _measured(self, arm: ExperimentArm, host: str, process: Process) -> Measured:
-        text = process.log.read_text(encoding="utf-8", errors="replace")
+        text = tail(process.log, _OUTPUT_BYTES)
         told = _TOLD.search(text)
         if told is None:
             lines = [line for line in text.splitlines() if line.strip()]

@@ -19,7 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, parse_cpu_list
+from steelyard._base import (
+    EnvironmentLacksError,
+    SteelyardError,
+    UsageError,
+    parse_cpu_list,
+    without_escapes,
+)
+from steelyard._base.long_logs import shorten
 from steelyard.analyze.bounds import BOUNDS
 from steelyard.bench import declaration
 from steelyard.bench.clock import Clock
@@ -238,7 +245,7 @@ class Commands:
         took = self.run(arm, command, log)
         if isinstance(took, str):
             return Measured(None, took)
-        text = _tail(log)
+        text = tail(log)
         readings, missing = dict(took), {}
         for wanted in self.readings:
             number = _found(text, wanted.pattern or "")
@@ -377,6 +384,7 @@ def ended(
     descriptor = os.pidfd_open(process.pid)
     try:
         while not select.select([descriptor], [], [], tick_s)[0]:
+            process.poll()
             now_ns = clock.monotonic_ns()
             if interrupts.received is not None:
                 process.stop(_STOP_TIMEOUT_S)
@@ -408,10 +416,14 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _tail(log: Path) -> str:
+def tail(log: Path, at_most_bytes: int = _TAIL_BYTES) -> str:
+    """Return the end of what a trial has printed, without colours; a long log is shortened afterwards."""
     with log.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-        return file.read().decode("utf-8", "replace")
+        file.seek(max(0, os.fstat(file.fileno()).st_size - at_most_bytes))
+        text = file.read().decode("utf-8", "replace")
+    with contextlib.suppress(OSError):
+        shorten(log)
+    return without_escapes(text)
 
 
 def _found(text: str, pattern: str) -> float | str:
