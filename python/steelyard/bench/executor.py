@@ -36,7 +36,7 @@ from steelyard._base import (
     format_cpu_list,
     without_escapes,
 )
-from steelyard._base.long_logs import release_middle
+from steelyard._base.long_logs import release_middle, shorten
 
 _TAIL_BYTES = 16384
 _LINES_KEPT = 100_000
@@ -258,6 +258,8 @@ class LocalProcess:
         if self.popen.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self.popen.stdin.close()
+        with contextlib.suppress(OSError):
+            shorten(self.log)
         return ending
 
 

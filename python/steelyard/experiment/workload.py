@@ -26,7 +26,6 @@ from steelyard._base import (
     parse_cpu_list,
     without_escapes,
 )
-from steelyard._base.long_logs import shorten
 from steelyard.analyze.bounds import BOUNDS
 from steelyard.bench import declaration
 from steelyard.bench.clock import Clock
@@ -417,13 +416,10 @@ def _finite(value: float | None) -> float | None:
 
 
 def tail(log: Path, at_most_bytes: int = _TAIL_BYTES) -> str:
-    """Return the end of what a trial has printed, without colours; a long log is shortened afterwards."""
+    """Return the end of what a trial has printed, without colours."""
     with log.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - at_most_bytes))
-        text = file.read().decode("utf-8", "replace")
-    with contextlib.suppress(OSError):
-        shorten(log)
-    return without_escapes(text)
+        return without_escapes(file.read().decode("utf-8", "replace"))
 
 
 def _found(text: str, pattern: str) -> float | str:
