@@ -151,9 +151,10 @@ def live_trials(
 def alone(*roots: Path | str) -> Iterator[None]:
     """Keep a second tuning from taking this one's changes for the machines below ``roots`` as found.
 
-    There is a lock beside the undo journal, and one for each machine, which other users see too: its root
-    folder, which everybody may open and nobody needs to write. Raises EnvironmentLacksError while another
-    process holds one of them; its end releases them, however it comes.
+    There is a lock beside the undo journal, and one for each machine: for this one a file that only root may
+    open, since anybody could hold a lock of what anybody may open, and for others the folder that stands for
+    them. Raises EnvironmentLacksError while another process holds one of them; its end releases them, however
+    it comes.
     """
     path = undo.journal_dir().with_name(LOCK)
     with contextlib.ExitStack() as held:
@@ -170,7 +171,9 @@ def alone(*roots: Path | str) -> Iterator[None]:
         # In one order, so that two that want the same ones cannot wait for each other's.
         for root in sorted({os.path.realpath(one) for one in roots}):
             try:
-                descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                descriptor = _open_lock_of(root)
+                if descriptor is None:
+                    continue
             except OSError as error:
                 raise UsageError(f"--root {root}: {error.strerror}") from error
             held.callback(os.close, descriptor)
@@ -178,6 +181,22 @@ def alone(*roots: Path | str) -> Iterator[None]:
         yield
 
 
+def _open_lock_of(root: str) -> int | None:
+    """Open what stands for the machine below ``root``; None where that is for root alone. Raises OSError."""
+    if root != "/":
+        return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if os.geteuid() != 0:
+        # Knobs of the whole machine are root's; of this user's tunings the first lock keeps a second away.
+        return None
+    try:
+        _OF_ROOT.mkdir(mode=0o700, exist_ok=True)
+    except OSError:
+        return None
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(_OF_ROOT / LOCK, flags, 0o600)
+
+
+_OF_ROOT = Path("/run/steelyard")
 _NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 """What file systems answer that have no lock for a folder (NFS): the one beside the journal has to do."""
 

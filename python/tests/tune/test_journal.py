@@ -1,5 +1,6 @@
 """The undo journal on a home that machines, containers and users share, and with entries that are odd."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -8,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from steelyard._base import EnvironmentLacksError
 from steelyard.bench import undo
+from steelyard.tune.session import alone
 
 
 @pytest.fixture
@@ -155,3 +158,20 @@ def test_a_list_of_moves_moves_nothing_but_entries(entry: dict[str, Any], tmp_pa
     undo.replay()
     assert victim.read_text() == "x"
     assert moving.exists()
+
+
+def test_a_lock_of_the_root_folder_that_anybody_may_take_keeps_nobody_from_tuning(
+    calls: list[Any],
+) -> None:
+    root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(root, fcntl.LOCK_EX)
+        with alone("/"):
+            pass
+    finally:
+        os.close(root)
+
+
+def test_two_tunings_of_this_machine_exclude_each_other(calls: list[Any]) -> None:
+    with alone("/"), pytest.raises(EnvironmentLacksError, match="another tuning is under way"), alone("/"):
+        pass

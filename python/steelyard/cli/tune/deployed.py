@@ -5,6 +5,7 @@ In: a soft SKU's file. Out: lines or one JSON document. Not here: searching for 
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,12 +17,16 @@ from steelyard.bench import undo
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.tune.make import entry_of
 from steelyard.records.tuning import TuningLack
+from steelyard.report import format as fmt
 from steelyard.tune.changes import Write, apply_and_keep, differences
 from steelyard.tune.deploy.softsku import read_softsku
 from steelyard.tune.knobs import Knob, Lacking, find
 from steelyard.tune.knobs.user import read_user_file
 from steelyard.tune.session import alone
 from steelyard.tune.trials import writes_of
+
+_TYPO_RATIO = 0.85
+"""How alike a name is to a knob's that is taken for a misspelt one."""
 
 
 def list_knobs(root: Path, user_file: Path | None, *, as_json: bool) -> int:
@@ -59,6 +64,12 @@ def _writes(levels: Mapping[str, str], user_file: Path | None, root: Path) -> tu
         if name in missing:
             raise EnvironmentLacksError(f"{name}: {missing[name]}", hint="nothing was changed")
         if name not in knobs:
+            # A program's knobs have any names; one that is nearly a knob of the machine is no other's.
+            close = difflib.get_close_matches(name, [*knobs, *missing], n=1, cutoff=_TYPO_RATIO)
+            if close:
+                raise UsageError(
+                    f"unknown knob {name!r}, did you mean {close[0]}?", hint="nothing was changed"
+                )
             programs.append(f"{name}={level}")
             continue
         if knobs[name].needs_reboot:
@@ -80,7 +91,7 @@ def apply_softsku(softsku: Path, user_file: Path | None, root: Path, *, as_json:
             print(f"steelyard: {line}", file=sys.stderr)
         writes, programs = _writes(wanted.levels, user_file, root)
         apply_and_keep(writes, name="softsku", root=root)
-    _tell(softsku, [], programs, other, as_json=as_json)
+    _tell(softsku, [], programs, other, checked=len(wanted.levels) - len(programs), as_json=as_json)
     return int(ExitCode.OK)
 
 
@@ -89,8 +100,9 @@ def verify_softsku(softsku: Path, user_file: Path | None, root: Path, *, as_json
     wanted = read_softsku(softsku)
     writes, programs = _writes(wanted.levels, user_file, root)
     found = [{"place": place, "wanted": text, "found": now} for place, text, now in differences(writes)]
-    _tell(softsku, found, programs, wanted.differences(machines.snapshot(root)), as_json=as_json)
-    return int(ExitCode.NO if found else ExitCode.OK)
+    other, checked = wanted.differences(machines.snapshot(root)), len(wanted.levels) - len(programs)
+    _tell(softsku, found, programs, other, checked=checked, as_json=as_json)
+    return int(ExitCode.NO if found or not checked else ExitCode.OK)
 
 
 def _tell(
@@ -99,6 +111,7 @@ def _tell(
     programs: list[str],
     other: list[str],
     *,
+    checked: int,
     as_json: bool,
 ) -> None:
     for line in other:
@@ -114,10 +127,12 @@ def _tell(
         return
     for one in found:
         print(f"{one['place']}: {one['found'] or 'cannot be read'}, not {one['wanted']}")
-    if not found:
-        print("the machine has the values of the soft SKU")
+    if not found and checked:
+        print(f"the machine has the values of {fmt.several(checked, 'knob')} of the soft SKU")
+    if not checked:
+        print("the soft SKU has no knob of the machine")
     if programs:
-        print(f"not of the machine, but of the program or its service: {', '.join(programs)}")
+        print(f"not compared, as they are a program's or unknown here: {', '.join(programs)}")
 
 
 def restore_all(*, as_json: bool) -> int:
