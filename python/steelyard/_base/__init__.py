@@ -18,7 +18,7 @@ from steelyard._base.errors import (
 from steelyard._base.escapes import without_escapes
 from steelyard._base.files import RECORD_BYTES_AT_MOST, open_regular, read_at_most, read_regular, read_tail
 from steelyard._base.interrupts import held_back
-from steelyard._base.paths import REPAIR_HINT, data_dir, executable, schemas_dir, workloads_dir
+from steelyard._base.paths import REPAIR_HINT, data_dir, executable, schemas_dir, users_dir, workloads_dir
 from steelyard._base.rates import parse_rate
 from steelyard._base.text import encoding_of, text_of
 from steelyard._base.version import SCHEMA_VERSION
@@ -51,6 +51,7 @@ __all__ = [
     "replacing",
     "schemas_dir",
     "text_of",
+    "users_dir",
     "without_escapes",
     "workloads_dir",
 ]

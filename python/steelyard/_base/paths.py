@@ -28,6 +28,20 @@ def _shipped(in_checkout: str, in_wheel: str) -> Path:
     )
 
 
+def users_dir(variable: str, below_home: str) -> Path:
+    """Return a folder of the user's: that of an XDG variable, else below the home.
+
+    A user without a home, as containers run programs for a number alone, has one in /var/tmp.
+    """
+    chosen = os.environ.get(variable)
+    if chosen:
+        return Path(chosen)
+    try:
+        return Path.home() / below_home
+    except RuntimeError:
+        return Path("/var/tmp") / f"steelyard-{os.geteuid()}" / below_home  # noqa: S108 - owners are checked
+
+
 def data_dir() -> Path:
     """Return the folder of distributions and baselines."""
     return _shipped("data", "_data")

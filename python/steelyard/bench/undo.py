@@ -27,7 +27,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import RecordError, WorkloadFailedError, read_regular
+from steelyard._base import RecordError, WorkloadFailedError, read_regular, users_dir
 from steelyard.bench.identity import boot_id, start_ticks
 
 UNDID = "undid"
@@ -66,8 +66,7 @@ def held_locks() -> tuple[int, ...]:
 
 def journal_dir() -> Path:
     """Return the folder of the journal."""
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
-    return Path(state) / "steelyard" / "undo"
+    return users_dir("XDG_STATE_HOME", ".local/state") / "steelyard" / "undo"
 
 
 def kept_dir() -> Path:

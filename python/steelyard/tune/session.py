@@ -161,7 +161,7 @@ def alone(*roots: Path | str) -> Iterator[None]:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             own = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except PermissionError as error:
+        except OSError as error:
             raise EnvironmentLacksError(
                 f"{path}: cannot be written: {error.strerror}",
                 hint="point XDG_STATE_HOME at a writable folder",

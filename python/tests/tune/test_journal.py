@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import pwd
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from steelyard._base import EnvironmentLacksError
 from steelyard.bench import undo
+from steelyard.cli.main import invoke
 from steelyard.tune.session import alone
 
 
@@ -175,3 +177,25 @@ def test_a_lock_of_the_root_folder_that_anybody_may_take_keeps_nobody_from_tunin
 def test_two_tunings_of_this_machine_exclude_each_other(calls: list[Any]) -> None:
     with alone("/"), pytest.raises(EnvironmentLacksError, match="another tuning is under way"), alone("/"):
         pass
+
+
+@pytest.mark.parametrize("home", ["/dev/null", "/proc/nowhere"])
+def test_a_home_that_cannot_be_used_is_named(
+    home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", home)
+    assert invoke(["tune", "run", "--knob", "dirty_ratio=30", "--blocks", "4", "--", "true"]) == 3
+    err = capsys.readouterr().err
+    assert "internal error" not in err
+    assert "XDG_STATE_HOME" in err
+
+
+def test_a_user_without_a_home_has_a_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert undo.journal_dir() == Path(f"/var/tmp/steelyard-{os.geteuid()}/.local/state/steelyard/undo")

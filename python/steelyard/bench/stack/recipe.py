@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard._base import EnvironmentLacksError, workloads_dir
+from steelyard._base import EnvironmentLacksError, users_dir, workloads_dir
 from steelyard.bench.stack.java import Java, has_java
 
 MARK = ".installed"
@@ -62,8 +62,9 @@ class Recipe:
 def stacks_dir() -> Path:
     """Return the folder of what stacks install: ``$STEELYARD_STACKS``, by default below the user's data."""
     chosen = os.environ.get("STEELYARD_STACKS")
-    data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
-    return Path(chosen) if chosen else Path(data) / "steelyard" / "stacks"
+    if chosen:
+        return Path(chosen)
+    return users_dir("XDG_DATA_HOME", ".local/share") / "steelyard" / "stacks"
 
 
 def payload_dir(payload: str) -> Path:
