@@ -297,7 +297,8 @@ fn verdict(course: &Course) -> Verdict {
     };
     let failed = course.points.iter().filter(|point| {
         let mut checks = point.verdict.checks.iter();
-        checks.any(|check| check.id == "errors" && check.level == Level::Invalid)
+        let is_silent = point.requests.completed == 0 && point.requests.intended > 0;
+        is_silent || checks.any(|check| check.id == "errors" && check.level == Level::Invalid)
     });
     let failed = failed.count();
     let (level_of_errors, claim_of_errors) = match failed {
@@ -309,13 +310,13 @@ fn verdict(course: &Course) -> Verdict {
         _ if failed < course.points.len() => (
             Level::Valid,
             format!(
-                "At {failed} of {} rates more requests failed than may.",
+                "At {failed} of {} rates more requests failed than may, or none was answered.",
                 course.points.len()
             ),
         ),
         _ => (
             Level::Invalid,
-            "More requests failed than may, at every rate.".to_owned(),
+            "At every rate more requests failed than may, or none was answered.".to_owned(),
         ),
     };
     Verdict::of(vec![

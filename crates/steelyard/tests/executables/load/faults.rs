@@ -2,7 +2,7 @@
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpListener;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -215,6 +215,35 @@ fn a_server_that_answers_for_other_keys_completes_nothing() {
         assert!(kinds["wrong-key"].as_u64().unwrap() > 4, "{kinds}");
         assert_eq!(result["verdict"]["level"], "invalid");
     });
+}
+
+#[test]
+fn a_sweep_over_a_server_that_never_answers_is_invalid() {
+    let server =
+        Server::start(|mut stream| while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {});
+    let output = Command::new(env!("CARGO_BIN_EXE_steelyard-load"))
+        .args(["sweep", &format!("memcache://{}", server.address), "--json"])
+        .args([
+            "--progress",
+            "none",
+            "--rates",
+            "50,100",
+            "--connections",
+            "4",
+        ])
+        .args([
+            "--warmup",
+            "100ms",
+            "--duration",
+            "500ms",
+            "--drain",
+            "200ms",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(check_level(&result, "errors"), "invalid");
 }
 
 #[test]
