@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import conversations, folders, fuzz, kills, phases, readers
+from . import conversations, folders, fuzz, kills, packages, phases, readers
 from .figures import Figures
 
 PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
@@ -17,6 +17,7 @@ PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
     "kills": kills.attack,
     "phases": phases.attack,
     "folders": folders.attack,
+    "packages": packages.attack,
 }
 
 

@@ -37,7 +37,7 @@ class Source:
     def __init__(self, folder, scheme="copy"):
         self.folder = folder
         self.scheme = scheme
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
 
     def publish(self):
         entries = []
