@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import conversations, folders, fuzz, kills, packages, phases, readers
+from . import conversations, folders, fuzz, kills, packages, phases, readers, settings
 from .figures import Figures
 
 PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
@@ -18,6 +18,8 @@ PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
     "phases": phases.attack,
     "folders": folders.attack,
     "packages": packages.attack,
+    "journals": settings.journals,
+    "knobs": settings.knobs,
 }
 
 
