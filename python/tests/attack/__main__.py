@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import conversations, folders, fuzz, kills, packages, phases, readers, settings
+from . import conversations, far_ends, folders, fuzz, kills, packages, phases, readers, settings
 from .figures import Figures
 
 PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
@@ -20,6 +20,8 @@ PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
     "packages": packages.attack,
     "journals": settings.journals,
     "knobs": settings.knobs,
+    "s3": far_ends.s3,
+    "hosts": far_ends.hosts,
 }
 
 
