@@ -16,8 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from typing import IO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any
 
 from steelyard._base import executable
 from steelyard.bench import undo
@@ -45,34 +45,21 @@ def run_to_end(
     be ended is killed at once, with all that it started. Raises OSError for one that cannot be started, and
     subprocess.TimeoutExpired.
     """
-    path = (os.environ if environment is None else environment).get("PATH")
-    if shutil.which(command[0], path=path) is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
-    held = undo.held_locks()
-    flags = [f"--die-with-parent={os.getpid()}", *(f"--hold={lock}" for lock in held)]
+    flags = [f"--die-with-parent={os.getpid()}"]
     if background:
         flags += ["--keep-background", "--grace=0s"]
-    # Files, not pipes: a process in the background may keep them open.
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with subprocess.Popen(
-            [str(executable("steelyard-exec")), *flags, "--", *command],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            pass_fds=held,
-            # Ctrl-C at the terminal reaches this process alone, which then ends the command in order.
-            process_group=0,
-        ) as process:
-            try:
-                process.wait(timeout_s)
-            except BaseException:
-                process.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_STOP_S)
-                process.kill()
-                raise
-        return subprocess.CompletedProcess(list(command), process.returncode, _text(out), _text(err))
+    # Ctrl-C at the terminal reaches this process alone, which then ends the command in order.
+    with _started(command, environment, flags, process_group=0) as (process, completed):
+        try:
+            process.wait(timeout_s)
+        except BaseException:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_S)
+            process.kill()
+            process.wait()
+            raise
+        return completed()
 
 
 def run_undisturbed(
@@ -84,20 +71,10 @@ def run_undisturbed(
     second one leaves it running and raises LeftRunning at once. Raises OSError for a command that cannot be
     started.
     """
-    held = undo.held_locks()
-    flags = ["--keep-background", *(f"--hold={lock}" for lock in held)]
     interrupted = False
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(
-            [str(executable("steelyard-exec")), *flags, "--", *command],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            pass_fds=held,
-            # Out of reach of the terminal: of Ctrl-C, and of its being closed.
-            start_new_session=True,
-        )
+    # Out of reach of the terminal: of Ctrl-C, and of its being closed.
+    apart = _started(command, environment, ["--keep-background"], start_new_session=True)
+    with apart as (process, completed):
         while True:
             try:
                 process.wait()
@@ -110,7 +87,34 @@ def run_undisturbed(
                     print(f"{why}; interrupt again to leave it running", file=sys.stderr, flush=True)
         if interrupted:
             raise KeyboardInterrupt
-        return subprocess.CompletedProcess(list(command), process.returncode, _text(out), _text(err))
+        return completed()
+
+
+@contextlib.contextmanager
+def _started(
+    command: Sequence[str], environment: Mapping[str, str] | None, flags: Sequence[str], **apart: Any
+) -> Iterator[tuple["subprocess.Popen[bytes]", Callable[[], "subprocess.CompletedProcess[str]"]]]:
+    """Start a command under its supervisor; yield it, and what tells how it ended."""
+    path = (os.environ if environment is None else environment).get("PATH")
+    if shutil.which(command[0], path=path) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
+    held = undo.held_locks()
+    # Files, not pipes: a process in the background may keep them open.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        holds = (f"--hold={lock}" for lock in held)
+        process = subprocess.Popen(
+            [str(executable("steelyard-exec")), *flags, *holds, "--", *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            pass_fds=held,
+            **apart,
+        )
+        yield (
+            process,
+            lambda: subprocess.CompletedProcess(list(command), process.returncode, _text(out), _text(err)),
+        )
 
 
 def _text(file: IO[bytes]) -> str:

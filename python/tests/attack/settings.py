@@ -15,7 +15,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,14 +48,26 @@ risk = "high"
 """
 
 
+Round = Callable[[Figures, Path, random.Random, str], None]
+
+
 def journals(folder: Path, seconds: float, seed: int) -> Figures:
     """Tamper with journals until the time is over."""
+    return _rounds(_tamper, folder, seconds, seed, least=2 * len(MUTATIONS))
+
+
+def knobs(folder: Path, seconds: float, seed: int) -> Figures:
+    """Kill tunings until the time is over."""
+    return _rounds(_kill_a_tuning, folder, seconds, seed, least=3)
+
+
+def _rounds(play: Round, folder: Path, seconds: float, seed: int, *, least: int) -> Figures:
     figures, chosen = Figures(), random.Random(seed)
     end = time.monotonic() + seconds
-    while time.monotonic() < end or figures.tried < 2 * len(MUTATIONS):
-        where = folder / f"journal{figures.tried}"
+    while time.monotonic() < end or figures.tried < least:
+        where = folder / f"round{figures.tried}"
         where.mkdir()
-        _tamper(figures, where, chosen, f"seed {seed}, round {figures.tried}")
+        play(figures, where, chosen, f"seed {seed}, round {figures.tried}")
         shutil.rmtree(where, ignore_errors=True)
     return figures
 
@@ -124,18 +136,6 @@ def _mutate(path: Path, bystander: Path, chosen: random.Random) -> str:
         path.write_text(json.dumps(entry))
         path.chmod(0o666)
     return way
-
-
-def knobs(folder: Path, seconds: float, seed: int) -> Figures:
-    """Kill tunings until the time is over."""
-    figures, chosen = Figures(), random.Random(seed)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end or figures.tried < 3:
-        where = folder / f"knobs{figures.tried}"
-        where.mkdir()
-        _kill_a_tuning(figures, where, chosen, f"seed {seed}, round {figures.tried}")
-        shutil.rmtree(where, ignore_errors=True)
-    return figures
 
 
 def _kill_a_tuning(figures: Figures, folder: Path, chosen: random.Random, what: str) -> None:
