@@ -107,6 +107,8 @@ class Answer:
     guards: tuple[GuardAnswer, ...] = ()
     by_metric: Outcome | None = None
     """The outcome by the metric alone, where a breach or lost trials take its place."""
+    caution: str | None = None
+    """What the interval leaves out."""
 
     @property
     def is_known(self) -> bool:
@@ -346,6 +348,7 @@ def _answer(
         blocks_needed=_needed(experiment, found, comparisons) if outcome is Outcome.UNDECIDED else None,
         correlation=found.correlation if found.effective_blocks < len(blocks) else None,
         reason=found.reason,
+        caution=found.caution,
     )
 
 

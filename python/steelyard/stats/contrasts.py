@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,9 @@ _WIDEST = math.log(100)
 """A wider interval says nothing, and its ends may leave the range of numbers."""
 _RELATIVE_ROUNDING = 1e-9
 """Deviations of log-ratios below this are what rounding leaves of a ratio that is always the same."""
+CONSTANT_BLOCKS = 8
+"""Blocks of one and the same ratio that show it to be no chance: with 95 %, fewer than a third of all blocks
+differ (0.69 to the power of 8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class Contrast:
     deviation: float | None
     """Standard deviation of the log-ratio of one block."""
     reason: str | None = None
+    caution: str | None = None
+    """What the intervals leave out; None where that is nothing."""
 
 
 def contrast(
@@ -119,7 +125,10 @@ def contrast(
     deviation = float(logs.std(ddof=1)) if count > 1 else None
 
     def answer(
-        ends: tuple[float | None, float | None], always: float | None, reason: str | None = None
+        ends: tuple[float | None, float | None],
+        always: float | None,
+        reason: str | None = None,
+        caution: str | None = None,
     ) -> Contrast:
         return Contrast(
             ratio=ratio,
@@ -134,12 +143,23 @@ def contrast(
             correlation_p_value=likeness.p_value if likeness is not None else None,
             deviation=deviation,
             reason=reason,
+            caution=caution,
         )
 
     if deviation is None or count < FEWEST_BLOCKS:
         return answer((None, None), None, f"fewer than {FEWEST_BLOCKS} blocks")
     if deviation <= _RELATIVE_ROUNDING:
-        return answer((None, None), None, "the ratio is the same in every block: its noise is not known")
+        if count < CONSTANT_BLOCKS:
+            why = f"the ratio is the same in all {count} blocks: its noise is not known"
+            return answer((None, None), None, f"{why} below {CONSTANT_BLOCKS} of them")
+        # Counts of instructions or bytes are so: what is not known of them is what the last digit hides.
+        hidden = _hidden_by_rounding([*first, *second])
+        ends = (ratio * math.exp(-hidden), ratio * math.exp(hidden))
+        caution = (
+            f"the same in all {count} blocks: what happens in fewer than 1 of {count / 3:.0f} may not have"
+            " been seen, and the interval is what rounding hides"
+        )
+        return answer(ends if at_end else (None, None), hidden, caution=caution)
     if effective < FEWEST_BLOCKS:
         return answer((None, None), None, "blocks resemble the ones before them too much")
     variance = deviation**2 / effective
@@ -155,6 +175,18 @@ def contrast(
     if high - low > _WIDEST:
         return answer((None, None), None, too_wide)
     return answer((math.exp(low), math.exp(high)), always, None if always is not None else too_wide)
+
+
+def _hidden_by_rounding(values: Sequence[float]) -> float:
+    """Return how far rounding to the last digit that is written can move a ratio of two of ``values``, as a
+    difference of logarithms; whole numbers are exact to a half.
+
+    >>> round(_hidden_by_rounding([303.0, 310.0]), 5), round(_hidden_by_rounding([0.3, 0.4]), 3)
+    (0.0033, 0.308)
+    """
+    exponents = (Decimal(repr(float(value))).normalize().as_tuple().exponent for value in values)
+    unit = 10.0 ** min(0, *(exponent for exponent in exponents if isinstance(exponent, int)))
+    return 2 * math.log1p(unit / 2 / min(values))
 
 
 def _allowed(deviation: float, likeness: Serial, count: int) -> tuple[float, float]:

@@ -56,8 +56,8 @@ def test_swapped_arms_give_the_inverse_and_units_do_not_matter(
     ("first", "second", "reason"),
     [
         ([1.0, 2.0, 3.0], [2.0, 3.0, 4.0], "fewer than 4 blocks"),
-        ([1.0] * 9, [3.0] * 9, "the ratio is the same in every block: its noise is not known"),
-        ([1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 2.0, 3.0, 4.0, 5.0], "the ratio is the same in every block"),
+        ([1.0] * 7, [3.0] * 7, "the ratio is the same in all 7 blocks: its noise is not known"),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 2.0, 3.0, 4.0, 5.0], "the ratio is the same in all 5 blocks"),
     ],
 )
 def test_what_cannot_be_known_is_withheld(first: list[float], second: list[float], reason: str) -> None:
@@ -66,6 +66,25 @@ def test_what_cannot_be_known_is_withheld(first: list[float], second: list[float
     assert found.reason is not None
     assert reason in found.reason
     assert math.isfinite(found.ratio)
+
+
+@pytest.mark.parametrize("blocks", [8, 40])
+def test_what_never_varies_is_decided_to_its_last_digit(blocks: int) -> None:
+    found = contrast([1_000_000.0] * blocks, [900_000.0] * blocks, least_effect=0.01)
+    assert found.low == found.always_low == pytest.approx(0.9, rel=2e-6)
+    assert found.high == pytest.approx(0.9, rel=2e-6)
+    assert f"the same in all {blocks} blocks" in (found.caution or "")
+    # 0.3 and 0.4 s may have been 0.34 and 0.36.
+    coarse = contrast([0.3] * blocks, [0.4] * blocks, least_effect=0.01)
+    assert coarse.low is not None
+    assert coarse.high is not None
+    assert coarse.low < 1.03
+    assert coarse.high > 1.8
+    same = contrast([303.0] * blocks, [303.0] * blocks, least_effect=0.01)
+    assert same.low is not None
+    assert 0.99 < same.low <= 1.0
+    wide = contrast([303.0] * blocks, [303.0] * blocks, least_effect=0.01, at_end=False)
+    assert (wide.low, wide.always_low) == (None, same.always_low)
 
 
 @pytest.mark.parametrize("bad", [[1.0, 2.0], [1.0, 2.0, 0.0], [1.0, math.nan, 2.0], [1.0, -1.0, 2.0]])

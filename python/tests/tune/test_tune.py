@@ -163,7 +163,7 @@ def test_no_winner_where_nothing_helps(tmp_path: Path, machine: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "outcome", "reason"),
     [
-        ("print('rate', 5)", "undecided", "the ratio is the same in every block"),
+        ("print('rate', 5)", "undecided", "the ratio is the same in all 5 blocks"),
         (SERVICE.replace("rate = ", "assert thp != 'always'; rate = "), "dropped", "exited with code 1"),
         (
             SERVICE.replace("rate = ", "rate = thp == 'always' and float('nan') or "),

@@ -57,6 +57,9 @@ class AnswerEntry(Value):
         default=None,
         description="Outcome by the metric alone where `outcome` is `breached` or `unreliable`, else null",
     )
+    caution: str | None = Field(
+        default=None, description="What the interval leaves out, null where that is nothing"
+    )
 
 
 class LevelEntry(Value):

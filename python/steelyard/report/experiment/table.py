@@ -171,6 +171,8 @@ def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
             )
         if answer.reason is not None:
             found.append(f"arm {answer.arm}: no interval: {answer.reason}")
+        if answer.caution is not None:
+            found.append(f"arm {answer.arm}: {answer.caution}")
         found += [
             f"arm {answer.arm}: guardrail {guard.name} is not known: {guard.reason}"
             for guard in answer.guards
