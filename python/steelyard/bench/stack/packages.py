@@ -255,7 +255,7 @@ class Manager:
         claim(plan.new)
         with self._without_services():
             # Marked as automatic, so that one that somebody wants later, which marks it, is told from these.
-            self._call([*install, "--mark-auto", *absent], undisturbed=True)
+            self._call([*install, "-o", "APT::Get::Mark-Auto=true", *absent], undisturbed=True)
         return plan.new
 
     def _asked(self, command: Sequence[str]) -> str:
