@@ -39,10 +39,13 @@ from steelyard._base import (
 from steelyard._base.long_logs import release_middle, shorten
 
 _TAIL_BYTES = 16384
-_LINES_KEPT = 100_000
-"""Lines of a process that wait for somebody to read them."""
-_LINE_CHARACTERS = 1 << 16
-_LINE_BYTES = 1 << 20
+_MOST_WAITING = 256 << 20
+"""Characters of lines that wait for somebody to read them; of more the first go."""
+_OF_A_LINE = 100
+"""What a line takes beside its characters."""
+_LINE_BYTES = 64 << 20
+"""A result is one line: the matrix of a machine with hundreds of CPUs has megabytes."""
+_SAID_CHARACTERS = 1 << 12
 _LOOK_S = 0.5
 """How often the length of a log is looked at."""
 _FRAME = re.compile(r"\s+at \S.*\(.*\)\s*$|\s+\.\.\. \d+ (more|common frames omitted)$")
@@ -160,9 +163,8 @@ class LocalProcess:
     log: Path
     popen: "subprocess.Popen[bytes]"
     log_error: str | None = None
-    _lines: "collections.deque[tuple[str, str]]" = field(
-        default_factory=lambda: collections.deque(maxlen=_LINES_KEPT)
-    )
+    _lines: "collections.deque[tuple[str, str]]" = field(default_factory=collections.deque)
+    _waiting: int = 0
     _looked_s: float = 0.0
     _tail: "collections.deque[str]" = field(default_factory=lambda: collections.deque(maxlen=50))
     _readers: list[threading.Thread] = field(default_factory=list)
@@ -192,8 +194,12 @@ class LocalProcess:
                         self.log_error = f"{self.log}: {error.strerror}"
             text = raw.decode("utf-8", "replace").rstrip("\n")
             if stream == "stderr" and not text.startswith("{") and _says(text):
-                self._tail.append(text)
-            self._lines.append((stream, text[:_LINE_CHARACTERS]))
+                self._tail.append(text[:_SAID_CHARACTERS])
+            with self._log_lock:
+                self._lines.append((stream, text))
+                self._waiting += len(text) + _OF_A_LINE
+                while self._waiting > _MOST_WAITING and len(self._lines) > 1:
+                    self._waiting -= len(self._lines.popleft()[1]) + _OF_A_LINE
 
     @property
     def pid(self) -> int:
@@ -215,10 +221,10 @@ class LocalProcess:
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the lines that came since the last call, of very many the last."""
-        lines: list[tuple[str, str]] = []
-        with contextlib.suppress(IndexError):
-            while True:
-                lines.append(self._lines.popleft())
+        with self._log_lock:
+            lines = list(self._lines)
+            self._lines.clear()
+            self._waiting = 0
         return lines
 
     def last_line(self) -> str | None:
@@ -264,12 +270,12 @@ class LocalProcess:
 
 
 def _plain(line: str) -> str:
-    return without_escapes(line)[:_LINE_CHARACTERS].strip()
+    return without_escapes(line[:_SAID_CHARACTERS]).strip()
 
 
 def _says(line: str) -> bool:
     """Return whether a line of output may say what went wrong."""
-    return bool(without_escapes(line).strip()) and _FRAME.match(line) is None
+    return bool(without_escapes(line[:_SAID_CHARACTERS]).strip()) and _FRAME.match(line) is None
 
 
 class LocalExecutor:

@@ -9,7 +9,10 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from steelyard._base.long_logs import release_middle, shorten
+from steelyard.bench import executor
 from steelyard.cli.main import invoke
 
 PRINTS = "import sys; [sys.stdout.write('x' * 1048575 + chr(10)) for _ in range(200)]; print('rate 7')"
@@ -78,3 +81,18 @@ def test_colours_of_a_trial_stay_in_its_log(tmp_path: Path) -> None:
     assert "\x1b" not in said
     assert "\x07" not in said
     assert "red" in said
+
+
+def test_a_result_of_one_long_line_comes_whole_and_a_flood_does_not_pile_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "_MOST_WAITING", 20 << 20)
+    prints = "print('y' * 9_000_000); [print('z' * 999) for _ in range(40_000)]; print('w' * 5_000_000)"
+    process = executor.LocalExecutor().start("p", [sys.executable, "-c", prints], log=tmp_path / "log")
+    process.popen.wait(60)
+    process.finish_reading()
+    lines = [line for _, line in process.lines()]
+    assert process.stop(1.0).exit_code == 0
+    assert lines[-1] == "w" * 5_000_000
+    assert sum(map(len, lines)) < 21 << 20
+    assert process.lines() == []
