@@ -97,10 +97,12 @@ def sentence(answer: Answer, experiment: Experiment) -> str:
         case Outcome.EQUIVALENT:
             return f"{name} and {base} differ by less than {percent}{_unequal(answer, experiment)}"
         case Outcome.UNDECIDED:
-            more = ""
+            span = more = ""
+            if answer.low is not None and answer.high is not None:
+                span = f": {name} is between {change(answer.low)} and {change(answer.high)} beside {base}"
             if answer.blocks_needed is not None and answer.blocks_needed > answer.blocks:
-                more = f"; about {answer.blocks_needed} blocks show {percent} in 4 of 5 experiments"
-            return f"{base} or {name}: undecided{more}{_unequal(answer, experiment)}"
+                more = f"; about {answer.blocks_needed:,} blocks would show a difference of {percent}"
+            return f"{base} or {name}: undecided{span}{more}{_unequal(answer, experiment)}"
 
 
 def sentences(answers: Sequence[Answer], experiment: Experiment) -> list[str]:
