@@ -5,6 +5,7 @@ counters say, where the program's threads spent their time, vmstat's columns as 
 its tax map and flame graph, and the limits on interfaces.
 """
 
+from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.workload import measured_intensities
 from steelyard.report import format as fmt
 from steelyard.report.characterize.table import PART_WORDS, cost_line, time_split
@@ -20,6 +21,8 @@ from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.unmeasured import zeros_together
 
 _FUNCTIONS = 20
+_KERNEL_APART = 0.1
+"""Difference of two shares of the kernel from which it is said."""
 _PLACES = 10
 
 
@@ -141,6 +144,20 @@ def _figures(data: ReportData) -> Table:
     )
 
 
+def _kernel_apart(data: ReportData, use: ProfileUse) -> str:
+    """Return what to say where the profile and the kernel's accounting differ about the kernel's share."""
+    target = data.conditions.target
+    accounted = None if target is None else target.kernel_ratio.value
+    sampled = sum(share for name, share in use.own.items() if use.modules.get(name) == "kernel")
+    if accounted is None or abs(sampled - accounted) < _KERNEL_APART:
+        return ""
+    return (
+        f"the kernel has {fmt.quantity(sampled, 'ratio')} of these samples, and by its own accounting"
+        f" {fmt.quantity(accounted, 'ratio')} of the program's CPU time: where threads switch often neither"
+        " is exact"
+    )
+
+
 def _profile(data: ReportData) -> Section:
     read = data.profile
     use = read.use
@@ -155,6 +172,7 @@ def _profile(data: ReportData) -> Section:
         f"{facts['hz']} a second" if "hz" in facts else "",
         f"{fmt.quantity(use.unclassified_ratio, 'ratio')} unclassified",
         facts.get("reason", ""),
+        _kernel_apart(data, use),
     ]
     charts = (tax_chart([("this run", tax)]), *run_time_charts(read, data.zero_ns))
     return Section(
