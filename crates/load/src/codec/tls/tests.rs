@@ -162,7 +162,9 @@ fn requests_and_answers_pass_in_any_pieces() {
             plain.encode(&request, &workload, &mut expected);
         }
         assert_eq!(pair.asked, expected);
-        let mut answer = b"STORED\r\nVALUE k 0 40000\r\n".to_vec();
+        let mut answer = b"STORED\r\nVALUE ".to_vec();
+        workload.keys.write_key(3, &mut answer);
+        answer.extend_from_slice(b" 0 40000\r\n");
         answer.extend(vec![b'v'; 40_000]);
         answer.extend_from_slice(b"\r\nEND\r\n");
         pair.server.writer().write_all(&answer).unwrap();
