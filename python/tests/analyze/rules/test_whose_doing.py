@@ -1,4 +1,4 @@
-"""Findings name those whose doing they are: what the kernel counts for the machine is not the program's alone."""
+"""Findings name those whose doing they are: what the kernel counts for a machine is not one program's."""
 
 from dataclasses import replace
 
