@@ -305,8 +305,8 @@ def test_an_interrupted_installation_ends_what_it_began(
     wheel: Path, place: Place, capfd: pytest.CaptureFixture[str]
 ) -> None:
     begin_s = time.monotonic()
-    # It waits for what the installation says, and again.
-    code, is_reached = invoke_interrupted("selectors:select", ["install", "spin"], call=2)
+    # It waits for the end of the installation.
+    code, is_reached = invoke_interrupted("subprocess:wait", ["install", "spin"])
     assert is_reached
     assert time.monotonic() - begin_s < SOON_S
     assert code == 4

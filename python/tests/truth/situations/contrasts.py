@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -132,8 +133,37 @@ def _few(random: Random) -> Outcome:
 
 def _constant(random: Random) -> Outcome:
     level = float(random.uniform(1, 100))
-    seen = contrast([level] * 12, [level * 2] * 12, least_effect=_LEAST)
+    seen = contrast([level] * 7, [level * 2] * 7, least_effect=_LEAST)
     return Outcome(seen.low is None and seen.always_low is None)
+
+
+def _counts(random: Random) -> Outcome:
+    """Instructions, or bytes: a count that is 3 % less in each block."""
+    level = float(random.integers(10_000, 10_000_000))
+    seen = contrast([level] * 12, [float(round(0.97 * level))] * 12, least_effect=_LEAST)
+    return Outcome(seen.always_high is not None and seen.always_high < 1)
+
+
+def _one_digit(random: Random) -> Outcome:
+    """Times that a program prints with one digit after the point, the same in each block."""
+    first = float(random.uniform(1, 9))
+    truth = float(random.uniform(0.95, 1.05))
+    shown = [round(first, 1)], [round(first * truth, 1)]
+    seen = contrast(shown[0] * 12, shown[1] * 12, least_effect=_LEAST)
+    if seen.low is None or seen.high is None:
+        return Outcome(None)
+    return Outcome(seen.low <= truth <= seen.high, error=seen.ratio - truth, width=seen.high - seen.low)
+
+
+def _collapses(random: Random) -> Outcome:
+    """A count that never varies but in one block of twenty, where it is a third less."""
+    hit = random.uniform(size=12) < 0.05
+    second = np.where(hit, 2 / 3, 1.0) * 1_000_000
+    truth = math.exp(0.05 * math.log(2 / 3))
+    seen = contrast([1_000_000.0] * 12, second.tolist(), least_effect=_LEAST)
+    if seen.low is None or seen.high is None:
+        return Outcome(None)
+    return Outcome(seen.low <= truth <= seen.high, error=seen.ratio - truth, width=seen.high - seen.low)
 
 
 def _one_look(name: str, draw: Draw, blocks: int, *, quick: int = 0, **more: object) -> Situation:
@@ -234,7 +264,31 @@ STATISTICS = (
                 "five levels without effect, any of them named", Claim.FALSE, _sweep, trials=1000, quick=100
             ),
             Situation("3 blocks", Claim.SILENT, _few, trials=200, quick=50),
-            Situation("the same ratio in every block", Claim.SILENT, _constant, trials=100, quick=20),
+            Situation("the same ratio in 7 blocks", Claim.SILENT, _constant, trials=100, quick=20),
+            Situation(
+                "counts that never vary, 3 % less, 12 blocks",
+                Claim.FOUND,
+                _counts,
+                trials=200,
+                quick=50,
+                bar=0.95,
+            ),
+            Situation(
+                "figures that never vary, with one digit after the point, 12 blocks",
+                Claim.HOLDS,
+                _one_digit,
+                trials=500,
+                quick=100,
+                bar=0.93,
+            ),
+            Situation(
+                "a count that never varies but in one block of 20, where it is a third less, 12 blocks",
+                Claim.HOLDS,
+                _collapses,
+                trials=1000,
+                is_limit=True,
+                note="what has not been seen yet is in no interval, which is said beside it",
+            ),
         ),
     ),
 )

@@ -26,20 +26,19 @@ use crate::sweep::SweepArguments;
 ///
 /// Exit codes: 0 the result is valid or suspect, 1 it is invalid, 2 usage, 3 the server is not there or the machine lacks
 /// something, 4 the load failed or was stopped.
+///
+/// Times: `response`, from when a request was due to its answer; `service`, from its sending; `queued`, waiting for a free
+/// connection; `lag`, of the generator itself.
 #[derive(Debug, Parser)]
 #[command(
     name = "steelyard-load",
     version,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = concat!(
-        "Times: response, from when a request was due to its answer; service, from its sending; queued, waiting for a \
-         free connection; lag, of the generator itself.\n\n",
-        steelyard::examples!(
-            "steelyard-load memcache://127.0.0.1:11211 --connections 64 --depth 4",
-            "steelyard-load http://127.0.0.1:8080/ --rate 5000 --duration 30s --json",
-            "steelyard-load redis://127.0.0.1:6379 --mix ycsb-a --rate 20000",
-        )
+    after_help = steelyard::examples!(
+        "steelyard-load memcache://127.0.0.1:11211 --connections 64 --depth 4",
+        "steelyard-load http://127.0.0.1:8080/ --rate 5000 --duration 30s --json",
+        "steelyard-load redis://127.0.0.1:6379 --mix ycsb-a --rate 20000",
     )
 )]
 struct Line {
