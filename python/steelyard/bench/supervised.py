@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from steelyard._base import executable
+from steelyard._base.interrupts import held_back
 from steelyard.bench import undo
 
 _STOP_S = 8.0
@@ -71,20 +72,30 @@ def run_undisturbed(
     second one leaves it running and raises LeftRunning at once. Raises OSError for a command that cannot be
     started.
     """
+    process = None
     interrupted = False
-    # Out of reach of the terminal: of Ctrl-C, and of its being closed.
-    apart = _started(command, environment, ["--keep-background"], start_new_session=True)
-    with apart as (process, completed):
-        while True:
+    with contextlib.ExitStack() as started:
+        try:
             try:
+                # Whatever comes meanwhile finds a command that is known to run, or none.
+                with held_back():
+                    # Out of reach of the terminal: of Ctrl-C, and of its being closed.
+                    process, completed = started.enter_context(
+                        _started(command, environment, ["--keep-background"], start_new_session=True)
+                    )
                 process.wait()
-                break
             except KeyboardInterrupt:
-                if interrupted:
-                    raise LeftRunning from None
+                if process is None:
+                    raise
                 interrupted = True
                 with contextlib.suppress(OSError):
                     print(f"{why}; interrupt again to leave it running", file=sys.stderr, flush=True)
+                process.wait()
+        except KeyboardInterrupt:
+            # At any moment since the first one.
+            if process is None:
+                raise
+            raise LeftRunning from None
         if interrupted:
             raise KeyboardInterrupt
         return completed()
