@@ -167,7 +167,8 @@ def _write_index(files: Sequence[Path], folder: Path, run: Run) -> None:
 
 def _check_owner(folder: Path) -> None:
     # Who became root by sudo may as well do all that root may.
-    trusted = {0, os.geteuid(), int(os.environ.get("SUDO_UID") or 0)}
+    by_sudo = os.environ.get("SUDO_UID", "")
+    trusted = {0, os.geteuid(), *([int(by_sudo)] if by_sudo.isdecimal() else [])}
     for path in (folder, folder / INDEX, *folder.glob("*.deb")):
         try:
             found = path.stat()
