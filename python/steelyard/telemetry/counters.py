@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from steelyard.telemetry.engine import fetch_rows
-from steelyard.telemetry.tables import increments
+from steelyard.telemetry.tables import increments, mostly_within
 
 if TYPE_CHECKING:
     from steelyard.telemetry.recording import Recording
@@ -131,16 +131,18 @@ def gains(
     *,
     floor_ratio: float = COVERAGE_FLOOR_RATIO,
 ) -> Gains:
-    """Return what each event gained in the windows within a phase (all windows by default).
+    """Return what each event gained in the windows that lie mostly within a phase (all windows by default).
 
     A window in which an event had no counter at all is filled by the event's rate in the others: the same
     assumption that scales within a window. The coverage tells how much of the phase that leaves.
     """
     lengths = _lengths(series)
+    first_ns = -math.inf if begin_ns is None else begin_ns
+    last_ns = math.inf if end_ns is None else end_ns
     chosen = [
         index
         for index, (end, length) in enumerate(zip(series.time_ns, lengths, strict=True))
-        if (begin_ns is None or end - length >= begin_ns) and (end_ns is None or end <= end_ns)
+        if mostly_within(end - length, end, first_ns, last_ns)
     ]
     # A first window whose beginning is not known has no length to divide by.
     known_s = (

@@ -126,10 +126,33 @@ def beside(rows: Any, **values: int) -> Any:
     return rows.cross_join(memtable(pa.table(row)))
 
 
-def within(rows: Any, begin_ns: int, end_ns: int, begin: str = "time_ns", end: str = "time_ns") -> Any:
-    """Return the rows whose ``begin`` and ``end`` are not before ``begin_ns`` and not after ``end_ns``."""
+def within(rows: Any, begin_ns: int, end_ns: int) -> Any:
+    """Return the readings that were made from ``begin_ns`` to ``end_ns``, both included."""
     both = beside(rows, span_begin_ns=begin_ns, span_end_ns=end_ns)
-    inside = both.filter((both[begin] >= both.span_begin_ns) & (both[end] <= both.span_end_ns))
+    inside = both.filter((both.time_ns >= both.span_begin_ns) & (both.time_ns <= both.span_end_ns))
+    return inside.drop("span_begin_ns", "span_end_ns")
+
+
+def mostly_within(begin_ns: int, end_ns: int, span_begin_ns: float, span_end_ns: float) -> bool:
+    """Return whether at least half of the interval between two readings lies within a span.
+
+    Readings seldom fall on the ends of a span. Without the intervals that straddle them, what a program
+    does last would be lost; so each belongs to the span that has most of it, with its whole length.
+
+    >>> mostly_within(0, 10, 4, 100), mostly_within(0, 10, 6, 100), mostly_within(0, 10, 3, 6)
+    (True, False, False)
+    """
+    before_ns, after_ns = max(0, span_begin_ns - begin_ns), max(0, end_ns - span_end_ns)
+    return 2 * (before_ns + after_ns) <= end_ns - begin_ns > 2 * after_ns
+
+
+def intervals_within(rows: Any, begin_ns: int, end_ns: int) -> Any:
+    """Return the intervals, rows with ``begin_ns`` and ``end_ns``, that are `mostly_within` the span."""
+    both = beside(rows, span_begin_ns=begin_ns, span_end_ns=end_ns)
+    length_ns = both.end_ns - both.begin_ns
+    before_ns = ibis.greatest(0, both.span_begin_ns - both.begin_ns)
+    after_ns = ibis.greatest(0, both.end_ns - both.span_end_ns)
+    inside = both.filter((2 * (before_ns + after_ns) <= length_ns) & (2 * after_ns < length_ns))
     return inside.drop("span_begin_ns", "span_end_ns")
 
 
@@ -144,7 +167,7 @@ def _wrap_name(counter: str) -> str:
 
 
 def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_ns: int) -> Any:
-    """Return one row per entity and pair of neighbouring readings within ``begin_ns <= time <= end_ns``.
+    """Return one row per entity and pair of neighbouring readings that lie mostly within the span.
 
     Columns: the labels, ``begin_ns`` and ``end_ns`` of the interval, and each counter's gain (exact). A gain
     is null where a reading is missing or the counter fell, unless the table says where it wraps: then a fall
@@ -154,9 +177,9 @@ def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_n
         # A reader of all of them is rarely the only one: the sorting is done once, in the engine.
         table.kept["gains"] = keep(_gains(table, table.rows, table.counters))
     gains = table.kept.get("gains")
-    if gains is not None:
-        return within(gains, begin_ns, end_ns, "begin_ns", "end_ns")
-    return _gains(table, within(table.rows, begin_ns, end_ns), counters)
+    if gains is None:
+        gains = _gains(table, table.rows, counters)
+    return intervals_within(gains, begin_ns, end_ns)
 
 
 def _gains(table: SourceTable, rows: Any, counters: Sequence[str]) -> Any:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from steelyard import telemetry
 from steelyard.telemetry import Rates, Series
+from steelyard.telemetry.tables import mostly_within
 from tests.telemetry.recordings import SECOND, table_of, write_recording
 
 FOREVER = 2**62
@@ -114,13 +115,36 @@ def test_only_readings_within_the_phase_count() -> None:
 
 
 def test_a_phase_with_one_reading_is_missing_not_zero() -> None:
-    rates, _ = derive(rows_of([(SECOND, 0), (SECOND, 5)]), begin=SECOND + 1, end=3 * SECOND)
+    rates, _ = derive(rows_of([(SECOND, 0), (SECOND, 5)]), begin=SECOND * 7 // 4, end=3 * SECOND)
     rate = rates.entities[0].rates["received_bytes"]
     assert rate.per_s is None
     assert rate.missing == "fewer than two readings in this interval"
     empty, _ = derive(rows_of([(SECOND, 0), (SECOND, 5)]), begin=9 * SECOND, end=10 * SECOND)
     assert empty.entities == []
     assert empty.missing == "no reading falls within this interval"
+
+
+def test_a_burst_at_the_end_of_a_phase_counts_though_the_next_reading_is_after_it() -> None:
+    rows = rows_of([(SECOND, 0), (SECOND, 0), (SECOND, 1000)])
+    for end, expected in ((3 * SECOND, 1000), (3 * SECOND - 1, 1000), (2 * SECOND + SECOND * 2 // 5, 0)):
+        rates, series = derive(rows, begin=SECOND, end=end)
+        assert rates.entities[0].rates["received_bytes"].increment == expected
+        bands = series.entities[0].bands["received_bytes"]
+        assert np.nanmax(bands.high) == expected
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=2, max_size=20),
+    st.lists(st.integers(0, 1000), min_size=1, max_size=4),
+)
+def test_neighbouring_spans_share_no_interval_and_lose_none(lengths: list[int], cuts: list[int]) -> None:
+    times = np.cumsum([0, *lengths])
+    ends = [0, *sorted({cut for cut in cuts if 0 < cut < times[-1]}), int(times[-1])]
+    for begin, end in itertools.pairwise(times.tolist()):
+        of = [mostly_within(begin, end, *span) for span in itertools.pairwise(ends)]
+        # An interval that is cut into three may have no half in any of them.
+        assert sum(of) <= 1
+        assert sum(of) == 1 or sum(begin < cut < end for cut in ends) >= 2
 
 
 def test_entities_come_and_go() -> None:

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from steelyard.telemetry import Recording
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, floats
-from steelyard.telemetry.tables import increments, within
+from steelyard.telemetry.tables import increments, intervals_within, within
 
 MOST_BINS = 20
 _STEPS = (1.0, 2.0, 5.0, 10.0)
@@ -143,7 +143,7 @@ def _interrupts(recording: Recording, begin_ns: int, end_ns: int) -> Any:
     however long ago the row before it is: rows from before the phase are where the first gains count from.
     """
     # From 0: where the first gains count from.
-    rows = within(recording.table("interrupts").rows, 0, end_ns)
+    rows = recording.table("interrupts").rows
     each = ibis.window(group_by=["irq", "name", "cpu"], order_by=rows.time_ns)
     # Floats are exact up to 2 ** 53 interrupts, and these are the most rows that a recording has.
     count = rows["count"].cast("float64")
@@ -151,11 +151,11 @@ def _interrupts(recording: Recording, begin_ns: int, end_ns: int) -> Any:
     gains = gains.filter(gains.gain >= 0)
     gains = gains.group_by("end_ns").aggregate(gain=gains.gain.sum())
     times = rows.select(end_ns=rows.time_ns.cast("int64")).distinct()
-    times = times.mutate(before_ns=times.end_ns.lag().over(ibis.window(order_by=times.end_ns)))
-    times = within(times, begin_ns, end_ns, "before_ns", "end_ns")
+    times = times.mutate(begin_ns=times.end_ns.lag().over(ibis.window(order_by=times.end_ns)))
+    times = intervals_within(times, begin_ns, end_ns)
     joined = times.inner_join(gains, "end_ns")
     second = ibis.literal(1e9, "float64")
-    return joined.select(interrupts=joined.gain * second / (joined.end_ns - joined.before_ns))
+    return joined.select(interrupts=joined.gain * second / (joined.end_ns - joined.begin_ns))
 
 
 def histogram(values: ArrayLike, name: str, unit: str) -> Histogram:

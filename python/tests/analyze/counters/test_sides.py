@@ -82,7 +82,7 @@ def test_each_side_has_its_own_law(tmp_path: Path) -> None:
 
 def test_only_windows_of_the_measure_phase_count(tmp_path: Path) -> None:
     record_counters(tmp_path)
-    part = replace(conditions(), begin_ns=2 * SECOND + 1, end_ns=7 * SECOND)
+    part = replace(conditions(), begin_ns=SECOND * 5 // 2 + 1, end_ns=7 * SECOND)
     use = uses_by_side(tmp_path, a_run(counters=SIDES), part, machine=MACHINE)["server"]
     assert use.duration_s == pytest.approx(4.0)
     assert use.events.values["inst_retired.any"] == pytest.approx(4 * 9e9)
