@@ -4,6 +4,7 @@ In: nothing, or a process id. Out: seconds, or ids.
 """
 
 import contextlib
+import os
 import resource
 from pathlib import Path
 
@@ -47,9 +48,34 @@ def process_cpu_s(pid: int) -> float | None:
     To the nanosecond, where /proc/PID/stat counts clock ticks; None where the process has ended or the kernel
     keeps no such account.
     """
+    known = [_threads_cpu_s(each) for each in (pid, *descendants_of(pid))]
+    used = [each for each in known if each is not None]
+    return sum(used) if used else None
+
+
+def descendants_cpu_s(pid: int) -> float | None:
+    """Return the CPU time so far of a process's living descendants and of children that they waited for, s.
+
+    To the nanosecond for living threads, and to a clock tick a process for ended ones (proc(5)); None where
+    no descendant lives.
+    """
+    used_s: float | None = None
+    for each in descendants_of(pid):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # After the name in parentheses, which may hold anything: utime, stime, cutime and cstime.
+            words = Path(f"/proc/{each}/stat").read_bytes().rpartition(b")")[2].split()
+            own, children = (
+                sum(int(word) for word in part) / os.sysconf("SC_CLK_TCK")
+                for part in (words[11:13], words[13:15])
+            )
+            used_s = (used_s or 0.0) + max(own, _threads_cpu_s(each) or 0.0) + children
+    return used_s
+
+
+def _threads_cpu_s(pid: int) -> float | None:
+    """Return the CPU time of a process's living threads, s; None where there is none, or no such account."""
     used_ns: int | None = None
-    for each in (pid, *descendants_of(pid)):
-        for path in Path(f"/proc/{each}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                used_ns = (used_ns or 0) + int(path.read_text().split()[0])
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            used_ns = (used_ns or 0) + int(path.read_text().split()[0])
     return None if used_ns is None else used_ns / 1e9

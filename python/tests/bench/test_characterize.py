@@ -309,6 +309,16 @@ def test_nothing_of_a_command_outlives_its_time(
     assert cut.endswith("before its own end; --duration 0 measures until it ends")
 
 
+def test_a_program_that_is_cut_used_no_more_than_the_time_measured(characterize: Caller) -> None:
+    # It goes on after the phase while profiler and counters end, which took 0.3 s here with the profile.
+    cpu_bound = str(PROGRAMS / "cpu_bound.py")
+    code, document, said = characterize("--duration", "1s", "--", sys.executable, cpu_bound, "100")
+    assert code in (0, 1), said
+    run = json.loads((Path(document["directory"]) / "run.json").read_text())
+    used, elapsed = (run["metrics"][name]["value"] for name in ("cpu_time_s", "elapsed_s"))
+    assert 0 < used <= elapsed
+
+
 def test_a_program_that_ran_before_is_never_ended(characterize: Caller) -> None:
     program = subprocess.Popen([sys.executable, str(PROGRAMS / "cpu_bound.py"), "100"])
     try:

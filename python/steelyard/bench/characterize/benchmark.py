@@ -33,7 +33,7 @@ from steelyard.bench.characterize.counting import Counting, counting_cpu_s
 from steelyard.bench.characterize.declaration import DECLARATION
 from steelyard.bench.characterize.metrics import checks_of, metrics_of
 from steelyard.bench.characterize.watch import Watch, cgroup_folders
-from steelyard.bench.children import children_cpu_s, children_of, descendants_of
+from steelyard.bench.children import children_cpu_s, children_of, descendants_cpu_s, descendants_of
 from steelyard.bench.clock import Clock, SystemClock
 from steelyard.bench.executor import Ending, Executor, LocalExecutor, Process
 from steelyard.bench.health import known_limits
@@ -293,6 +293,9 @@ class Characterization(Benchmark):
         if self._watch is not None and self._ending is None:
             # Its last look belongs to the phase.
             self._watch.stop(self.session)
+        if self._program is not None and self._ending is None:
+            # It goes on until it is stopped, after the phase.
+            self._cpu_s = descendants_cpu_s(self._program.pid)
         self._end_ns = clock.monotonic_ns()
         return self._end_ns
 
@@ -403,9 +406,7 @@ class Characterization(Benchmark):
             return
         if self._ending is None:
             self._cut = True
-            before_s = children_cpu_s()
             self._ending = self._program.stop(_STOP_S)
-            self._cpu_s = children_cpu_s() - before_s
         self.session.note_end(self._program)
         if not self._cut and self._ending.exit_code in (125, 126):
             raise WorkloadFailedError(
