@@ -79,3 +79,19 @@ def test_what_shares_the_cpus_is_server_and_load_not_their_neighbours() -> None:
         for servers, load in ((0.5, 0.4), (0.2, 0.1))
     ]
     assert ["shared-cpus" in each for each in ids] == [True, False]
+
+
+def test_servers_that_served_nothing_are_told_nothing_of_kernel_time_or_idle_cpus() -> None:
+    # A frozen server on CPUs that neighbours keep busy for 55 %.
+    half = cpus("server", (0, 1), user=0.45, system=0.1)
+    frozen, slow = (
+        {
+            finding.id: finding
+            for finding in explain(_served(used, kernel=0.66, has_load=True, server_cpus=half))
+        }
+        for used in (0.0002, 0.25)
+    )
+    assert not {"server-cpus-unused", "kernel-heavy"} & set(frozen)
+    assert slow["server-cpus-unused"].claim.startswith("The server's CPUs are idle 45 % of the time")
+    # From 25 % of their time to 70 %.
+    assert slow["server-cpus-unused"].gain == "up to 2.8 x, if every CPU can be kept busy"

@@ -25,6 +25,8 @@ from steelyard.analyze.rules.ranking import cpu_ratio
 # not decide validity, and every finding shows its value beside its bound.
 CPU_SATURATED_RATIO = 0.90
 CPU_UNUSED_RATIO = 0.60
+NOTHING_SERVED_RATIO = 0.01
+"""Servers that use less of their CPUs did no work to speak of."""
 KERNEL_HEAVY_RATIO = 0.40
 LINK_BUSY_RATIO = 0.70
 DISK_BUSY_RATIO = 0.70
@@ -74,19 +76,23 @@ def _server_saturated(conditions: Conditions) -> Finding | None:
     threshold="convention of this project; it affects only the order of findings",
 )
 def _server_unused(conditions: Conditions) -> Finding | None:
-    use = conditions.server_cpus.use
-    if use is None or use.busy_ratio >= CPU_UNUSED_RATIO or not conditions.has_load:
+    use, used = conditions.server_cpus.use, server_used_ratio(conditions)
+    if use is None or used is None or use.busy_ratio >= CPU_UNUSED_RATIO or not conditions.has_load:
+        return None
+    if used < NOTHING_SERVED_RATIO:
+        # The verdict says that nothing was served; there is no work that idle CPUs could have more of.
         return None
     if conditions.generator is not None and conditions.generator.loop == "open":
         # The rate was chosen, by somebody or by an objective: what is left unused is no missed peak.
         return None
     return Finding(
-        f"The server's CPUs are busy only {percent(use.busy_ratio)} of the time:"
+        f"The server's CPUs are idle {percent(1 - use.busy_ratio)} of the time:"
         " another resource limits the throughput, or the offered load is too low.",
         (Evidence("server CPU busy", use.busy_ratio, "ratio", CPU_UNUSED_RATIO),),
         "Offer more load (connections, depth); check the generator, the slow threads and the network.",
         1 - use.busy_ratio,
-        gain=f"up to {1 / max(use.busy_ratio, 0.01):.1f} x, if every CPU can be kept busy",
+        # What others ran on these CPUs is no work of the servers that could grow.
+        gain=f"up to {1 + (1 - use.busy_ratio) / used:.1f} x, if every CPU can be kept busy",
     )
 
 
@@ -125,7 +131,7 @@ def _shared(conditions: Conditions) -> Finding | None:
 )
 def _kernel(conditions: Conditions) -> Finding | None:
     use, spent = conditions.server_cpus.use, cpu_ratio(conditions)
-    if use is None or use.busy_ratio < 0.1 or not spent:
+    if use is None or use.busy_ratio < 0.1 or not spent or spent < NOTHING_SERVED_RATIO:
         return None
     kernel = kernel_share(conditions)
     if kernel is None or kernel < KERNEL_HEAVY_RATIO:
