@@ -10,7 +10,8 @@ Invariant: only blocks count in which both arms have a value; what was left out 
 
 A guardrail is another metric that must not get worse than a margin. It is breached when its whole interval
 lies beyond the margin, kept when none of it does. An arm that breaches one is called so, whatever its metric
-says; so is one that lost more trials than the base, because its metric is of those alone that worked.
+says; so is one whose trials fail more often than the base's by an exact test, because its metric is of those
+alone that worked.
 
 The intervals of all that is stated of an experiment hold together with its plan's confidence: of each arm's
 metric, of each guardrail of each arm, and of each level over those of the other factors.
@@ -21,6 +22,7 @@ Not here: intervals (``stats.contrasts``).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -28,6 +30,7 @@ from statistics import geometric_mean
 
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentGuard, ExperimentTrial
 from steelyard.stats.contrasts import Contrast, blocks_needed, contrast
+from steelyard.stats.exact import fails_more_p_value
 
 POWER = 0.8
 
@@ -43,7 +46,7 @@ class Outcome(StrEnum):
     BREACHED = "breached"
     """A guardrail is worse than its margin, whatever the metric is."""
     UNRELIABLE = "unreliable"
-    """Better or equivalent, but more of its trials gave no value than of the base's."""
+    """Better or equivalent, but its trials fail more often than the base's (an exact test)."""
 
 
 _GOOD = (Outcome.BETTER, Outcome.EQUIVALENT)
@@ -191,10 +194,20 @@ def answers(
         answer = replace(answer, guards=guards)
         if any(guard.outcome is GuardOutcome.BREACHED for guard in guards):
             answer = replace(answer, outcome=Outcome.BREACHED, by_metric=answer.outcome, blocks_needed=None)
-        elif answer.outcome in _GOOD and lost[arm] > lost[one]:
+        elif answer.outcome in _GOOD and _fails_more(experiment, lost, arm, one):
             answer = replace(answer, outcome=Outcome.UNRELIABLE, by_metric=answer.outcome)
         found.append(answer)
     return found
+
+
+def _fails_more(experiment: Experiment, lost: Mapping[str, int], arm: str, base: str) -> bool:
+    """Return whether the trials of ``arm`` fail more often than those of ``base``, beyond chance.
+
+    Asked once of an arm, when its metric is decided, so that one test at the plan's confidence is honest.
+    """
+    made = Counter(trial.arm for trial in experiment.trials)
+    chance = fails_more_p_value(lost[arm], made[arm], lost[base], made[base])
+    return chance <= 1 - experiment.plan.confidence
 
 
 def comparisons_of(experiment: Experiment, base: str | None = None) -> int:

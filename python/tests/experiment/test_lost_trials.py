@@ -26,39 +26,50 @@ def curves(path: Path, *, lost: dict[str, int]) -> str:
 
 
 def test_a_better_arm_that_lost_more_trials_is_unreliable(tmp_path: Path) -> None:
-    file = curves(tmp_path / "c.csv", lost={"b": 2})
+    file = curves(tmp_path / "c.csv", lost={"b": 5})
     (answer,) = answers("--from", file)["answers"]
     assert (answer["outcome"], answer["by_metric"], answer["lost"]) == (
         "unreliable",
         "better",
-        {"a": 0, "b": 2},
+        {"a": 0, "b": 5},
     )
     shown = experiment("--from", file)
     assert shown.returncode == 1
     assert (
-        "b is unreliable beside a: 2 of its 12 trials gave no value, of a 0 of 12; the others are better"
+        "b is unreliable beside a: 5 of its 12 trials gave no value, of a 0 of 12; the others are better"
         in (" ".join(shown.stdout.split()))
     )
 
 
-@pytest.mark.parametrize(("lost", "words"), [({}, False), ({"a": 2, "b": 2}, False), ({"a": 3}, True)])
-def test_losses_alike_or_of_the_base_leave_the_answer(
-    tmp_path: Path, lost: dict[str, int], words: bool
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [
+        ({}, ""),
+        ({"a": 2, "b": 2}, ""),
+        ({"a": 3}, "0 of its 12 trials gave no value, of a 3 of 12"),
+        # Two of twelve fail by chance in 24 of 100 such experiments.
+        ({"b": 2}, "2 of its 12 trials gave no value, of a 0 of 12"),
+    ],
+)
+def test_losses_alike_or_by_chance_or_of_the_base_leave_the_answer(
+    tmp_path: Path, lost: dict[str, int], words: str
 ) -> None:
     file = curves(tmp_path / "c.csv", lost=lost)
     (answer,) = answers("--from", file)["answers"]
     assert (answer["outcome"], answer["by_metric"]) == ("better", None)
     shown = experiment("--from", file)
     assert shown.returncode == 0
-    # Where only the base failed, the sentence says so.
-    assert ("0 of its 12 trials gave no value, of a 3 of 12" in " ".join(shown.stdout.split())) == words
+    # Where they did not lose the same number, the sentence says so.
+    said = " ".join(shown.stdout.split())
+    assert words in said
+    assert bool(words) == ("gave no value, of a" in said)
 
 
-def test_a_command_that_crashes_now_and_then_does_not_win(tmp_path: Path) -> None:
-    # The faster arm crashes in its second trial, and once only.
+def test_a_command_that_crashes_often_does_not_win(tmp_path: Path) -> None:
+    # The faster arm crashes in two trials of three.
     program = (
         f"{COUNT};n=sys.argv[2];f=pathlib.Path(sys.argv[1]+n);t=int(f.read_text()) if f.exists() else 0;"
-        "f.write_text(str(t+1));n=='2' and t==1 and sys.exit(3);"
+        "f.write_text(str(t+1));n=='2' and t%3<2 and sys.exit(3);"
         "print('rate', float(n)*random.Random(k).uniform(.99,1.01))"
     )
     words = ["--seed", "1", "--sweep", "n=1,2", "--metric", r"rate=rate (\S+)", "--blocks", "12", "--"]
