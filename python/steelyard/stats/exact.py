@@ -9,7 +9,7 @@ from math import comb
 
 
 def fails_more_p_value(failed: int, made: int, base_failed: int, base_made: int) -> float:
-    """Return the chance of at least ``failed`` failures of ``made`` trials, were the base's as likely to fail.
+    """Return the chance of at least ``failed`` failures of ``made`` trials, if the base fails as often.
 
     Fisher's exact test, one-sided (R. Fisher, "The Design of Experiments", 1935): given how many trials
     failed in all, every choice of them is equally likely. It is right for any number of trials, and says
