@@ -3,8 +3,10 @@
 In: the record of an experiment, at any time. Out: `Answer`: better, worse, equivalent or undecided, with its
 interval, and how many more blocks would decide.
 
-While an experiment may still go on, the interval is the one that holds at every look; after the last block
-of one that was not allowed to stop early, it is the one for a single look, which is shorter.
+An experiment that may stop early is looked at after a few numbers of blocks (``stats.sequential``): its
+intervals hold together over all of them, and it ends at the first that decides. Between two looks the
+answer is that of the last one. After the last block, or when its time is used up, it is looked at once
+more. One that may not stop early is looked at once, at the end, with a shorter interval.
 
 Invariant: only blocks count in which both arms have a value; what was left out is counted by arm.
 
@@ -26,13 +28,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import geometric_mean
+from statistics import fmean, geometric_mean
 
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentGuard, ExperimentTrial
-from steelyard.stats.contrasts import Contrast, blocks_needed, contrast
+from steelyard.stats.contrasts import Contrast, Effect, Order, blocks_needed, contrast
 from steelyard.stats.exact import fails_more_p_value
+from steelyard.stats.fieller import MeansRatio, means_ratio
+from steelyard.stats.sequential import FIRST_LOOK, early_confidence, early_looks, last_confidence
 
 POWER = 0.8
+DECIDED = "decided"
+"""Why an experiment ended whose arms all had an answer: at a moment that the values chose."""
 
 
 class Outcome(StrEnum):
@@ -67,8 +73,9 @@ class GuardAnswer:
     name: str
     outcome: GuardOutcome
     ratio: float | None
-    """None where no block has both values."""
+    """None where no block has both values, and where the base's are all 0."""
     low: float | None
+    """Ends of its interval; None where there is none, and where nothing bounds it on that side."""
     high: float | None
     confidence: float
     """Of this interval; that of all together is the plan's."""
@@ -77,6 +84,9 @@ class GuardAnswer:
     blocks: int
     reason: str | None
     """Why there is no interval."""
+    mean: float | None = None
+    """Mean of the arm's values in these blocks."""
+    base_mean: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +122,10 @@ class Answer:
     """The outcome by the metric alone, where a breach or lost trials take its place."""
     caution: str | None = None
     """What the interval leaves out."""
+    position: Effect | None = None
+    """Of a trial made one later within its block, which is taken out; None where the order is not known."""
+    carry_over: Effect | None = None
+    """Of following a trial of the arm rather than of the base; taken out where it exceeds its error."""
 
     @property
     def is_known(self) -> bool:
@@ -188,8 +202,7 @@ def answers(
     for one, arm in compared(experiment, base):
         answer = _answer(experiment, one, arm, values, lost, together, is_over=is_over)
         guards = tuple(
-            _guard(experiment, guard, one, arm, together, at_end=not answer.holds_at_every_look)
-            for guard in experiment.plan.guards
+            _guard(experiment, guard, one, arm, together, is_over=is_over) for guard in experiment.plan.guards
         )
         answer = replace(answer, guards=guards)
         if any(guard.outcome is GuardOutcome.BREACHED for guard in guards):
@@ -269,49 +282,106 @@ def factor_answers(experiment: Experiment, *, is_over: bool) -> dict[str, list[A
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """The latest look at the blocks of two arms."""
+
+    blocks: int
+    """How many of them it has, from the first; 0 before the first look."""
+    confidence: float
+    is_last: bool
+
+
+def _look(experiment: Experiment, count: int, comparisons: int, *, is_over: bool) -> _Look:
+    """Return the latest look at ``count`` blocks that both arms have."""
+    plan = experiment.plan
+    each = 1 - (1 - plan.confidence) / comparisons
+    if is_over and not plan.stop_early:
+        return _Look(count, each, is_last=True)
+    planned = plan.blocks // blocks_of_answer(experiment)
+    if count >= planned or (is_over and experiment.status_reason != DECIDED):
+        return _Look(count, last_confidence(planned, count, each), is_last=True)
+    looks = early_looks(planned, count + 1)
+    if not looks:
+        return _Look(0, each, is_last=False)
+    return _Look(looks[-1], early_confidence(looks[-1], each), is_last=False)
+
+
+def _order(experiment: Experiment, base: str, arm: str, blocks: Sequence[int]) -> Order | None:
+    """Return in which order the trials of two arms were made; None where nobody noted it."""
+    if experiment.hosts or any(trial.end_ns == 0 for trial in experiment.trials):
+        return None
+    made = sorted(experiment.trials, key=lambda trial: trial.begin_ns)
+    places = {(trial.block, trial.arm): place for place, trial in enumerate(made)}
+    lags = [places[block, arm] - places[block, base] for block in blocks]
+    if len(experiment.arms) > 2:
+        return Order(lags)
+    firsts = [min(places[block, arm], places[block, base]) for block in blocks]
+    before = [int(made[place - 1].arm == arm) if place else None for place in firsts]
+    return Order(lags, before)
+
+
 def _guard(
-    experiment: Experiment, guard: ExperimentGuard, base: str, arm: str, comparisons: int, *, at_end: bool
+    experiment: Experiment,
+    guard: ExperimentGuard,
+    base: str,
+    arm: str,
+    comparisons: int,
+    *,
+    is_over: bool,
 ) -> GuardAnswer:
-    each = 1 - (1 - experiment.plan.confidence) / comparisons
     bound = None
     if guard.better:
         bound = 1 + guard.margin_ratio if guard.better == "lower" else 1 - guard.margin_ratio
     values = readings_by_arm(experiment, guard.name)
     blocks = sorted(values[base].keys() & values[arm].keys())
-    both = [(values[base][block], values[arm][block]) for block in blocks]
+    look = _look(experiment, len(blocks), comparisons, is_over=is_over)
+    blocks = blocks[: look.blocks]
+    first, second = ([values[name][block] for block in blocks] for name in (base, arm))
 
     def unknown(reason: str) -> GuardAnswer:
-        nothing = (None, None, None, each, bound, len(both), reason)
+        nothing = (None, None, None, look.confidence, bound, len(blocks), reason)
         return GuardAnswer(guard.name, GuardOutcome.UNDECIDED, *nothing)
 
-    if bound is None or not both:
-        return unknown("no block in which both arms have a value")
-    if any(value <= 0 for pair in both for value in pair):
-        return unknown("a value is 0 or less: ratios need positive numbers")
-    found = contrast(
-        [one for one, _ in both],
-        [other for _, other in both],
-        least_effect=abs(math.log(bound)),
-        confidence=experiment.plan.confidence,
-        comparisons=comparisons,
-        at_end=at_end,
-    )
-    low, high = (found.low, found.high) if at_end else (found.always_low, found.always_high)
+    if bound is None or not blocks:
+        return unknown("no block in which both arms have a value" if look.is_last else _BEFORE_FIRST_LOOK)
+    if min(*first, *second) < 0:
+        return unknown("a value is negative: ratios need positive numbers")
+    if min(*first, *second) == 0 and len(blocks) < 2:
+        return unknown("fewer than 2 blocks")
+    found: Contrast | MeansRatio
+    if min(*first, *second) == 0:
+        # Errors are 0 in many blocks, which have no ratio of their own; their means do.
+        found = means_ratio(first, second, confidence=look.confidence)
+    else:
+        order = _order(experiment, base, arm, blocks)
+        found = contrast(first, second, confidence=look.confidence, order=order, is_last=look.is_last)
+    low, high = found.low, found.high
     outcome = GuardOutcome.UNDECIDED
     if low is not None and high is not None:
         is_beyond, is_within = (low > bound, high < bound) if bound > 1 else (high < bound, low > bound)
         outcome = GuardOutcome.BREACHED if is_beyond else GuardOutcome.KEPT if is_within else outcome
+    ratio, low, high = (_finite(one) for one in (found.ratio, low, high))
     return GuardAnswer(
         guard.name,
         outcome,
-        found.ratio,
+        ratio,
         low,
         high,
-        found.confidence,
+        look.confidence,
         bound,
-        len(both),
+        len(blocks),
         found.reason,
+        mean=fmean(second),
+        base_mean=fmean(first),
     )
+
+
+_BEFORE_FIRST_LOOK = f"the first look is after {FIRST_LOOK} blocks"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _answer(
@@ -327,41 +397,44 @@ def _answer(
     plan = experiment.plan
     blocks = sorted(values[base].keys() & values[arm].keys())
     losses = {name: lost[name] for name in (base, arm)}
-    each = 1 - (1 - plan.confidence) / comparisons
-    every_look = plan.stop_early or not is_over
-    if not blocks:
+    has_looks = plan.stop_early or not is_over
+    look = _look(experiment, len(blocks), comparisons, is_over=is_over)
+    seen = blocks[: look.blocks] or blocks
+    if not seen:
         reason = "no block in which both arms have a value"
-        nothing = (None, None, None, each, every_look, 0, losses, None, None, None, None, reason)
+        nothing = (None, None, None, look.confidence, has_looks, 0, losses, None, None, None, None, reason)
         return Answer(arm, base, Outcome.UNDECIDED, *nothing)
-    first, second = ([values[name][block] for block in blocks] for name in (base, arm))
+    first, second = ([values[name][block] for block in seen] for name in (base, arm))
     found = contrast(
         first,
         second,
-        least_effect=math.log1p(plan.least_effect_ratio),
-        confidence=plan.confidence,
-        comparisons=comparisons,
-        at_end=not every_look,
-        within=_within(experiment, base, arm, blocks),
+        confidence=look.confidence,
+        order=_order(experiment, base, arm, seen),
+        is_last=look.is_last,
+        within=_within(experiment, base, arm, seen),
     )
-    low, high = (found.always_low, found.always_high) if every_look else (found.low, found.high)
-    outcome = _outcome(low, high, plan.least_effect_ratio, experiment.metric.better == "higher")
+    if not look.blocks:
+        found = replace(found, low=None, high=None, reason=_BEFORE_FIRST_LOOK)
+    outcome = _outcome(found.low, found.high, plan.least_effect_ratio, experiment.metric.better == "higher")
     return Answer(
         arm=arm,
         base=base,
         outcome=outcome,
         ratio=found.ratio,
-        low=low,
-        high=high,
+        low=found.low,
+        high=found.high,
         confidence=found.confidence,
-        holds_at_every_look=every_look,
-        blocks=len(blocks),
+        holds_at_every_look=has_looks,
+        blocks=len(seen),
         lost=losses,
         mean=geometric_mean(second),
         base_mean=geometric_mean(first),
         blocks_needed=_needed(experiment, found, comparisons) if outcome is Outcome.UNDECIDED else None,
-        correlation=found.correlation if found.effective_blocks < len(blocks) else None,
+        correlation=found.correlation if found.effective_blocks < len(seen) else None,
         reason=found.reason,
         caution=found.caution,
+        position=found.position,
+        carry_over=found.carry_over,
     )
 
 
@@ -393,15 +466,14 @@ def _outcome(
 
 
 def _needed(experiment: Experiment, found: Contrast, comparisons: int) -> int | None:
-    if not found.deviation or (found.low is None and found.always_low is None):
+    if not found.deviation or found.low is None:
         return None
     # Blocks that resemble each other count as fewer.
     worth = found.blocks / found.effective_blocks
     return blocks_of_answer(experiment) * blocks_needed(
         found.deviation * math.sqrt(worth),
         math.log1p(experiment.plan.least_effect_ratio),
-        confidence=experiment.plan.confidence,
-        comparisons=comparisons,
+        confidence=1 - (1 - experiment.plan.confidence) / comparisons,
         power=POWER,
-        at_every_look=experiment.plan.stop_early,
+        has_looks=experiment.plan.stop_early,
     )

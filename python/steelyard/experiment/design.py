@@ -10,6 +10,10 @@ from collections.abc import Sequence
 
 from steelyard.records.experiment import Experiment
 
+_ALTERNATING = 6
+"""Of two arms, so many blocks whose pairs take turns: abba, baab. What comes and goes every 4 or 5 trials
+then cancels out where there are few blocks, which orders that are drawn leave to chance."""
+
 
 def orders(arms: Sequence[str], blocks: int, seed: int) -> list[list[str]]:
     """Return the order of the arms in each block; the same seed gives the same orders.
@@ -21,6 +25,9 @@ def orders(arms: Sequence[str], blocks: int, seed: int) -> list[list[str]]:
     found: list[list[str]] = []
     while len(found) < blocks:
         order = drawn.sample(list(arms), len(arms))
+        if len(arms) == 2 and 0 < len(found) < _ALTERNATING:
+            # Backwards from the pair before.
+            order = found[-1]
         found += [order, order[::-1]]
     return found[:blocks]
 

@@ -22,7 +22,7 @@ from steelyard.bench.identity import gone
 from steelyard.bench.manifest import this_process
 from steelyard.bench.progress import Progress
 from steelyard.bench.signals import Interrupts
-from steelyard.experiment.answers import answers
+from steelyard.experiment.answers import DECIDED, answers
 from steelyard.experiment.design import orders
 from steelyard.experiment.response import lacks_blocks_for_knee
 from steelyard.experiment.workload import Measured, Workload
@@ -241,7 +241,7 @@ class Engine:
         if self._still_open is None and plan.stop_early and not lacks_blocks_for_knee(self.experiment):
             known = answers(self.experiment, is_over=False)
             if all(answer.is_known for answer in known):
-                return "decided"
+                return DECIDED
         # Not the time since the start: an experiment may have been interrupted.
         spent_s = sum(trial.end_ns - trial.begin_ns for trial in self.experiment.trials) / 1e9
         if plan.budget_s is not None and spent_s >= plan.budget_s:

@@ -136,10 +136,9 @@ def _needs(experiment: Experiment, deviation: float, degrees: float, trial_s: fl
         count = blocks_of_answer(experiment) * blocks_needed(
             deviation,
             math.log1p(effect),
-            confidence=plan.confidence,
-            comparisons=comparisons_of(experiment),
+            confidence=1 - (1 - plan.confidence) / comparisons_of(experiment),
             power=POWER,
-            at_every_look=plan.stop_early,
+            has_looks=plan.stop_early,
             degrees=degrees,
         )
         found.append(Need(effect, count, None if trial_s is None else trial_s * count * arms))

@@ -1,41 +1,46 @@
 """By how much one arm of an experiment differs from another, from values taken in blocks.
 
-In: the values of two arms, one of each in a block, in the order of time. Out: `Contrast`: the ratio of the
-second to the first (the geometric mean over the blocks), an interval for who looks once, at the end, and one
-for who looks whenever he likes.
+In: the values of two arms, one of each in a block, and in which order they were made. Out: `Contrast`: the
+ratio of the second to the first (the geometric mean over the blocks), with an interval.
 
 Method. A block holds one value of each arm, so that whatever changes from block to block (drift, time of
-day, neighbours) leaves the ratio within a block alone; blocks are the replicates. Both intervals are of the
-mean of the logarithms of these ratios. The interval at the end is Student's, joined with a bootstrap of whole
-blocks (studentized; B. Efron and R. Tibshirani, "An Introduction to the Bootstrap", 1993, 12.5): a few
-large values of one arm make either of them too short at one end. The other is ``sequential.aimed_radius``.
-Where blocks resemble the ones before them (``serial``), both are widened to what as many independent blocks
-say. Few blocks cannot show whether they do: the interval for every look, which would stop at the moment at
-which they agree by chance, is wide enough below `FEW_BLOCKS` for the correlation that they may have.
+day, neighbours) leaves the ratio within a block alone. The interval is of the mean of the logarithms of these
+ratios, after two effects of the order are taken out:
+
+- *Position.* Who is tried later in a block may be slower or faster (a disk that fills, a first run that warms
+  caches). Its effect is fitted to the places of both arms, which a pair of blocks swaps.
+- *Carry-over.* Who follows the second arm may be slower or faster than who follows the first one. Its effect
+  is fitted to all trials of pairs of blocks, with a level and a drift of each pair (B. Jones and M. Kenward,
+  "Design and Analysis of Cross-Over Trials", 2003). Without it, an arm that leaves the machine worse off
+  would win.
+
+The replicates are the blocks, or pairs of blocks where both of a pair are alike: what comes and goes within
+four trials counts once then. The interval is Student's; at a last look it is joined with a bootstrap of
+whole replicates (studentized; B. Efron and R. Tibshirani, "An Introduction to the Bootstrap", 1993, 12.5):
+a few large values of one arm make either of them too short at one end. Where replicates resemble the ones
+before them (``serial``), it is widened to what as many independent ones say.
 
 Where a value is the mean of intervals of its trial, there are two levels, and the bootstrap draws from both:
-blocks, then intervals within their trials, in stretches that keep the likeness of neighbours (D. Politis and
-J. Romano, "A Circular Block-Resampling Procedure for Stationary Data", 1992).
+replicates, then intervals within their trials, in stretches that keep the likeness of neighbours (D. Politis
+and J. Romano, "A Circular Block-Resampling Procedure for Stationary Data", 1992).
 
-Invariants: values are positive; of several contrasts each is stated at a confidence at which all hold
-together (Bonferroni).
-
-Not here: who goes first in a block, and what the answer is called (``steelyard.experiment``).
+Not here: when an experiment is looked at (``sequential``), who goes first in a block, and what the answer is
+called (``steelyard.experiment``).
 """
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
 
-from steelyard.stats.power import variance_needed
-from steelyard.stats.sequential import aimed_radius, student_quantile
-from steelyard.stats.serial import Serial, serial
+from steelyard.stats.sequential import last_confidence, student_quantile
+from steelyard.stats.serial import serial
 
 Intervals = Sequence[Sequence[float]]
 """Of each block's trial, in the order of time."""
@@ -43,43 +48,71 @@ Floats = npt.NDArray[np.float64]
 
 FEWEST_BLOCKS = 4
 """Before, a deviation is too uncertain for any interval."""
-FEW_BLOCKS = 32
-"""Before, a correlation of 0.5 is overlooked more than once in ten times."""
-_ALLOWED_ERRORS = 0.5
-"""Standard errors beyond the correlation that is seen, which few blocks are allowed for: fewer let more
-experiments stop by chance, more cost blocks where nothing is correlated (docs/journal/0199)."""
+_FEWEST_EFFECTIVE = 4.0
+"""Blocks that resemble the ones before them are worth no fewer independent ones."""
+_PAIRED_BLOCKS = 10
+"""Before, it cannot be seen whether the blocks of a pair are alike."""
+_ALIKE = 1.28
+"""Standard errors of the correlation within pairs from which they are taken for alike: independent blocks are
+in one of ten experiments, which costs little, and alike ones are seldom overlooked."""
+_CARRY_BLOCKS = 8
+"""Before, a carry-over is too uncertain to be taken out."""
 _POOL = 199
 """Means of a trial that are drawn from its intervals."""
-_BOOTSTRAP_BLOCKS = 10
+_BOOTSTRAP_REPLICATES = 10
 """Before, studentized bootstraps of normal values are twice as wide as Student's interval, or more."""
 _ALLOWANCE = 1.08
 """By how much the variance must be smaller because the interval at the end is joined of two, and because
 independent blocks are taken for correlated ones by chance (docs/truth.md)."""
 _RESAMPLES = 999
 _SEED = 20_261_124
-_WIDEST = math.log(100)
+_WIDEST = math.log(1e6)
 """A wider interval says nothing, and its ends may leave the range of numbers."""
 _RELATIVE_ROUNDING = 1e-9
 """Deviations of log-ratios below this are what rounding leaves of a ratio that is always the same."""
+_SINGULAR = 1e8
+"""Condition of effects that cannot be told apart."""
 CONSTANT_BLOCKS = 8
 """Blocks of one and the same ratio that show it to be no chance: with 95 %, fewer than a third of all blocks
 differ (0.69 to the power of 8)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
-    """One arm beside another. Intervals are None where ``reason`` says why."""
+class Order:
+    """In which order the trials of the blocks were made."""
+
+    lags: Sequence[int]
+    """Of each block, how many trials after the first arm's the second arm's was made; negative: before."""
+    before: Sequence[int | None] | None = None
+    """Of each block, the arm of the trial just before it: 0 the first, 1 the second, None where there was
+    none. None as a whole where there are other arms, or trials run at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An effect of the order, as a ratio with an interval of 99 %: 1 is none."""
 
     ratio: float
-    """Geometric mean over the blocks of the second arm's value over the first's."""
+    low: float
+    high: float
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the interval excludes none."""
+        return not self.low <= 1 <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One arm beside another."""
+
+    ratio: float
+    """Geometric mean over the blocks of the second arm's value over the first's, without effects of the
+    order."""
     low: float | None
-    """Ends of the interval that holds for one look at the end."""
+    """Ends of the interval; None where ``reason`` says why."""
     high: float | None
-    always_low: float | None
-    """Ends of the interval that holds at every look."""
-    always_high: float | None
     confidence: float
-    """Of each interval: that of all contrasts together is what was asked for."""
     blocks: int
     effective_blocks: float
     """Independent blocks that say as much."""
@@ -90,27 +123,30 @@ class Contrast:
     """Standard deviation of the log-ratio of one block."""
     reason: str | None = None
     caution: str | None = None
-    """What the intervals leave out; None where that is nothing."""
+    """What the interval leaves out; None where that is nothing."""
+    position: Effect | None = None
+    """Of a trial that was made one later within its block; None where the order is not known."""
+    carry_over: Effect | None = None
+    """Of a trial before it of the second arm rather than of the first one; None where that is not known."""
 
 
 def contrast(
     first: Sequence[float],
     second: Sequence[float],
     *,
-    least_effect: float,
     confidence: float = 0.95,
-    comparisons: int = 1,
-    at_end: bool = True,
+    order: Order | None = None,
+    is_ordered: bool = True,
+    is_last: bool = True,
     within: tuple[Intervals, Intervals] | None = None,
 ) -> Contrast:
     """Return how ``second`` compares with ``first``, value by value of the same blocks.
 
-    ``least_effect`` is the smallest effect that matters, as a difference of logarithms (0.01: about 1 %); it
-    must be fixed before the values are seen. ``comparisons`` is how many contrasts are stated together.
-    Without ``at_end`` the interval for one look is left out, which takes most of the time. ``within`` are the
-    intervals that the values of either arm are means of, block by block.
+    ``order`` is the order of the trials, where it is known; without ``is_ordered`` not even that of the
+    blocks is. ``is_last`` is for a single look or the last one, whose interval is joined with a bootstrap.
+    ``within`` are the intervals that the values of either arm are means of, block by block.
 
-    >>> same = contrast([100.0, 101.0, 99.0, 100.0], [102.0, 101.0, 101.0, 101.0], least_effect=0.01)
+    >>> same = contrast([100.0, 101.0, 99.0, 100.0], [102.0, 101.0, 101.0, 101.0])
     >>> round(same.ratio, 3), round(same.low, 3), round(same.high, 3)
     (1.013, 0.997, 1.028)
 
@@ -118,63 +154,195 @@ def contrast(
     """
     logs = _log_ratios(first, second)
     count = logs.size
-    each = 1 - (1 - confidence) / comparisons
-    ratio = math.exp(float(logs.mean()))
-    likeness = serial(logs.tolist()) if count >= 3 else None
-    effective = likeness.effective_count if likeness is not None else float(count)
-    deviation = float(logs.std(ddof=1)) if count > 1 else None
-
-    def answer(
-        ends: tuple[float | None, float | None],
-        always: float | None,
-        reason: str | None = None,
-        caution: str | None = None,
-    ) -> Contrast:
-        return Contrast(
-            ratio=ratio,
-            low=ends[0],
-            high=ends[1],
-            always_low=None if always is None else ratio * math.exp(-always),
-            always_high=None if always is None else ratio * math.exp(always),
-            confidence=each,
-            blocks=count,
-            effective_blocks=effective,
-            correlation=likeness.correlation if likeness is not None else None,
-            correlation_p_value=likeness.p_value if likeness is not None else None,
-            deviation=deviation,
-            reason=reason,
-            caution=caution,
-        )
-
-    if deviation is None or count < FEWEST_BLOCKS:
-        return answer((None, None), None, f"fewer than {FEWEST_BLOCKS} blocks")
-    if deviation <= _RELATIVE_ROUNDING:
-        if count < CONSTANT_BLOCKS:
-            why = f"the ratio is the same in all {count} blocks: its noise is not known"
-            return answer((None, None), None, f"{why} below {CONSTANT_BLOCKS} of them")
-        # Counts of instructions or bytes are so: what is not known of them is what the last digit hides.
-        hidden = _hidden_by_rounding([*first, *second])
-        ends = (ratio * math.exp(-hidden), ratio * math.exp(hidden))
-        caution = (
-            f"the same in all {count} blocks: what happens in fewer than 1 of {count / 3:.0f} may not have"
-            " been seen, and the interval is what rounding hides"
-        )
-        return answer(ends if at_end else (None, None), hidden, caution=caution)
-    if effective < FEWEST_BLOCKS:
-        return answer((None, None), None, "blocks resemble the ones before them too much")
-    variance = deviation**2 / effective
-    degrees = effective - 1
-    seen, freedom = (variance, degrees) if likeness is None else _allowed(deviation, likeness, count)
-    radius = aimed_radius(seen, least_effect=least_effect, degrees=freedom, confidence=each)
-    always = radius if radius < _WIDEST else None
-    too_wide = "the interval is wider than a factor of 100"
-    if not at_end:
-        return answer((None, None), always, None if always is not None else too_wide)
+    if count < FEWEST_BLOCKS:
+        return _unknown(logs, confidence, f"fewer than {FEWEST_BLOCKS} blocks")
+    if float(logs.std(ddof=1)) <= _RELATIVE_ROUNDING:
+        return _constant(logs, [*first, *second], confidence)
     pools = None if within is None else _pools(*within)
-    low, high = _interval(logs, math.sqrt(count / effective), degrees, each, pools)
+    adjusted = _adjusted(logs, np.log(np.asarray(first, dtype=np.float64)), order, is_ordered=is_ordered)
+    seen = adjusted.replicates
+    if float(seen.std(ddof=1)) <= _RELATIVE_ROUNDING:
+        return _constant(np.full(count, seen.mean()), [*first, *second], confidence)
+    likeness = serial(seen.tolist()) if is_ordered and seen.size >= 3 else None
+    effective = float(seen.size)
+    if likeness is not None:
+        # Chance makes a few blocks look alike now and then: then a much wider interval, rather than none.
+        effective = max(likeness.effective_count, min(effective, _FEWEST_EFFECTIVE))
+    size = count / seen.size
+    found = Contrast(
+        ratio=math.exp(float(seen.mean())),
+        low=None,
+        high=None,
+        confidence=confidence,
+        blocks=count,
+        effective_blocks=effective * size,
+        correlation=likeness.correlation if likeness is not None else None,
+        correlation_p_value=likeness.p_value if likeness is not None else None,
+        deviation=float(seen.std(ddof=1)) * math.sqrt(size),
+        position=adjusted.position,
+        carry_over=adjusted.carry_over,
+    )
+    degrees = max(effective - 1 - adjusted.fitted, 1.0)
+    if pools is not None:
+        pools = pools + adjusted.shifts[:, None]
+        pools = _paired(pools) if seen.size < count else pools
+    widening = adjusted.widening * math.sqrt(seen.size / effective)
+    low, high = _interval(seen, widening, degrees, confidence, pools, is_last=is_last)
     if high - low > _WIDEST:
-        return answer((None, None), None, too_wide)
-    return answer((math.exp(low), math.exp(high)), always, None if always is not None else too_wide)
+        return replace(found, reason="the interval is wider than a factor of a million")
+    return replace(found, low=math.exp(low), high=math.exp(high))
+
+
+def _unknown(logs: Floats, confidence: float, reason: str) -> Contrast:
+    return Contrast(
+        ratio=math.exp(float(logs.mean())),
+        low=None,
+        high=None,
+        confidence=confidence,
+        blocks=logs.size,
+        effective_blocks=float(logs.size),
+        correlation=None,
+        correlation_p_value=None,
+        deviation=float(logs.std(ddof=1)) if logs.size > 1 else None,
+        reason=reason,
+    )
+
+
+def _constant(logs: Floats, values: Sequence[float], confidence: float) -> Contrast:
+    """Return the answer where every block has the same ratio.
+
+    Counts of instructions or bytes are so: what is not known of them is what the last digit hides.
+    """
+    count = logs.size
+    if count < CONSTANT_BLOCKS:
+        why = f"the ratio is the same in all {count} blocks: its noise is not known"
+        return _unknown(logs, confidence, f"{why} below {CONSTANT_BLOCKS} of them")
+    found, hidden = _unknown(logs, confidence, ""), _hidden_by_rounding(values)
+    caution = (
+        f"the same in all {count} blocks: what happens in fewer than 1 of {count / 3:.0f} may not have"
+        " been seen, and the interval is what rounding hides"
+    )
+    ends = (found.ratio * math.exp(-hidden), found.ratio * math.exp(hidden))
+    return replace(found, low=ends[0], high=ends[1], reason=None, caution=caution)
+
+
+@dataclass(frozen=True, slots=True)
+class _Adjusted:
+    """Log-ratios without the effects of the order."""
+
+    replicates: Floats
+    """Of blocks, or of pairs of blocks."""
+    shifts: Floats
+    """What was added to the log-ratio of each block."""
+    fitted: int
+    """Effects that cost a degree of freedom."""
+    widening: float
+    """Of the mean's error, for what is not known of the effects."""
+    position: Effect | None = None
+    carry_over: Effect | None = None
+
+
+def _adjusted(logs: Floats, base: Floats, order: Order | None, *, is_ordered: bool) -> _Adjusted:
+    count = logs.size
+    if order is None:
+        is_paired = is_ordered and _are_alike(logs)
+        return _Adjusted(_paired(logs) if is_paired else logs, np.zeros(count), 0, 1.0)
+    carry, carried = _carry_over(logs, base, order) if count >= _CARRY_BLOCKS else (None, np.zeros(count))
+    if carry is None or abs(carry.log) < carry.error:
+        # One that is within its error shifts the mean by less than a quarter of it; taking it out adds noise.
+        carried = np.zeros(count)
+    raw, logs = logs, logs if carry is None else logs - carry.log * carried
+    lags = np.asarray(order.lags, dtype=np.float64)
+    position, squares = None, float(((lags - lags.mean()) ** 2).sum())
+    if squares > 0:
+        slope = float((lags - lags.mean()) @ logs) / squares
+        logs = logs - slope * lags
+        error = math.sqrt(float(((logs - logs.mean()) ** 2).sum()) / (count - 2) / squares)
+        position = _Slope(slope, error, count - 2)
+    is_paired = is_ordered and _are_alike(logs)
+    # Of the mean's variance, beside that of the blocks: what the two effects add where they are not balanced.
+    variance = float(logs.var(ddof=1 if position is None else 2)) / count
+    added = 0.0 if position is None else (lags.mean() * position.error) ** 2
+    added += 0.0 if carry is None else (carried.mean() * carry.error) ** 2
+    return _Adjusted(
+        _paired(logs) if is_paired else logs,
+        logs - raw,
+        0 if is_paired or position is None else 1,
+        math.sqrt(1 + (added / variance if variance > 0 else 0.0))
+        * (1.0 if is_paired or position is None else _lost_degree(count)),
+        None if position is None else position.effect(),
+        None if carry is None else carry.effect(),
+    )
+
+
+def _lost_degree(count: int) -> float:
+    """Return what makes the usual deviation of ``count`` values that of residuals with one effect fitted."""
+    return math.sqrt((count - 1) / (count - 2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Slope:
+    """A fitted effect on a logarithm."""
+
+    log: float
+    error: float
+    degrees: int
+
+    def effect(self) -> Effect:
+        radius = student_quantile(0.995, self.degrees) * self.error
+        ends = (min(max(self.log + by, -_WIDEST), _WIDEST) for by in (0.0, -radius, radius))
+        return Effect(*(math.exp(end) for end in ends))
+
+
+def _carry_over(logs: Floats, base: Floats, order: Order) -> tuple[_Slope | None, Floats]:
+    """Return the effect of following the second arm, and how many times each block's log-ratio has it.
+
+    Of the trials of pairs of blocks, with a level and a drift of each pair, and the effect of the arm.
+    """
+    count = logs.size
+    nothing = np.zeros(count)
+    if order.before is None:
+        return None, nothing
+    is_swapped = np.asarray(order.lags) < 0
+    follows = np.array([arm == 1 for arm in order.before])
+    # Who follows the second arm: the first trial of a block by what was before it, the other by the first.
+    of_first = np.where(is_swapped, True, follows).astype(np.float64)
+    of_second = np.where(is_swapped, follows, False).astype(np.float64)
+    carried = of_second - of_first
+    whole = count - count % 2
+    # Trials in the order of time, four to a pair of blocks.
+    values = np.where(is_swapped, base + logs, base), np.where(is_swapped, base, base + logs)
+    arms = is_swapped.astype(np.float64), (~is_swapped).astype(np.float64)
+    after = np.where(is_swapped, of_second, of_first), np.where(is_swapped, of_first, of_second)
+    trials = [np.stack(each, axis=1)[:whole].reshape(-1, 4) for each in (values, arms, after)]
+    trials.append(np.broadcast_to(np.arange(4.0), trials[0].shape))
+    level, *effects = (each - each.mean(axis=1, keepdims=True) for each in trials)
+    design = np.stack([each.ravel() for each in effects], axis=1)
+    squares = design.T @ design
+    degrees = level.size - level.shape[0] - design.shape[1]
+    if degrees < 1 or np.linalg.cond(squares) > _SINGULAR:
+        return None, nothing
+    fitted = np.linalg.solve(squares, design.T @ level.ravel())
+    rest = level.ravel() - design @ fitted
+    error = math.sqrt(float(rest @ rest) / degrees * float(np.linalg.inv(squares)[1, 1]))
+    return _Slope(float(fitted[1]), error, degrees), carried
+
+
+def _are_alike(logs: Floats) -> bool:
+    """Return whether the blocks of a pair resemble each other more than other blocks."""
+    pairs = logs.size // 2
+    if logs.size < _PAIRED_BLOCKS:
+        return False
+    left = logs[: 2 * pairs].reshape(pairs, 2) - logs.mean()
+    correlation = float((left[:, 0] * left[:, 1]).sum()) / max(float((left**2).sum()) / 2, 1e-300)
+    return correlation * math.sqrt(pairs) > _ALIKE
+
+
+def _paired(values: Floats) -> Floats:
+    """Return the means of pairs of neighbours, along the first axis; the last one of three, if need be."""
+    pairs = values.shape[0] // 2
+    ends = [*range(2, 2 * pairs, 2)]
+    return np.asarray([part.mean(axis=0) for part in np.split(values, ends)])
 
 
 def _hidden_by_rounding(values: Sequence[float]) -> float:
@@ -187,23 +355,6 @@ def _hidden_by_rounding(values: Sequence[float]) -> float:
     exponents = (Decimal(repr(float(value))).normalize().as_tuple().exponent for value in values)
     unit = 10.0 ** min(0, *(exponent for exponent in exponents if isinstance(exponent, int)))
     return 2 * math.log1p(unit / 2 / min(values))
-
-
-def _allowed(deviation: float, likeness: Serial, count: int) -> tuple[float, float]:
-    """Return the variance of the mean and its degrees of freedom, for whoever stops when it pleases him."""
-    if likeness.effective_count < count or count >= FEW_BLOCKS:
-        return deviation**2 / likeness.effective_count, likeness.effective_count - 1
-    seen = likeness.correlation
-    correlation = min(seen + _ALLOWED_ERRORS * math.sqrt((1 - seen**2) / count), 0.95)
-    effective = _effective(correlation, count)
-    # Of correlated values the deviation is too small.
-    unbiased = (count - 1) / (count * (1 - 1 / effective))
-    return unbiased * deviation**2 / effective, count - 1
-
-
-def _effective(correlation: float, count: int) -> float:
-    """Return how many independent values have a mean of the same variance, where likeness fades as r^j."""
-    return count / (1 + 2 * sum((1 - j / count) * correlation**j for j in range(1, count)))
 
 
 def _pools(first: Intervals, second: Intervals) -> Floats:
@@ -235,23 +386,26 @@ def _log_ratios(first: Sequence[float], second: Sequence[float]) -> Floats:
 
 
 def _interval(
-    logs: Floats, widening: float, degrees: float, confidence: float, pools: Floats | None
+    seen: Floats, widening: float, degrees: float, confidence: float, pools: Floats | None, *, is_last: bool
 ) -> tuple[float, float]:
-    """Return the ends of the interval for one look, of the mean of the logarithms.
+    """Return the ends of the interval of the mean of the logarithms.
 
-    ``pools`` are what blocks may have had by their own intervals.
+    ``pools`` are what replicates may have had by their own intervals.
     """
-    count = logs.size
-    mean = float(logs.mean())
-    error = widening * float(logs.std(ddof=1)) / math.sqrt(count)
+    count = seen.size
+    mean = float(seen.mean())
+    error = widening * float(seen.std(ddof=1)) / math.sqrt(count)
     below = above = student_quantile((1 + confidence) / 2, degrees)
-    if count >= _BOOTSTRAP_BLOCKS:
+    if is_last and count >= _BOOTSTRAP_REPLICATES:
         random = np.random.default_rng(_SEED)
-        blocks = random.integers(0, count, (_RESAMPLES, count))
-        drawn = logs[blocks] if pools is None else pools[blocks, random.integers(0, _POOL, blocks.shape)]
+        drawn_from = random.integers(0, count, (_RESAMPLES, count))
+        drawn = seen[drawn_from]
+        if pools is not None:
+            drawn = pools[drawn_from, random.integers(0, _POOL, drawn_from.shape)]
         errors = drawn.std(axis=1, ddof=1) / math.sqrt(count)
         varied = errors > 0
-        quotients = (drawn.mean(axis=1)[varied] - mean) / errors[varied]
+        centre = mean if pools is None else float(pools.mean())
+        quotients = (drawn.mean(axis=1)[varied] - centre) / errors[varied]
         tail = (1 - confidence) / 2
         lowest, highest = np.quantile(quotients, [tail, 1 - tail]).tolist()
         below, above = max(below, highest), max(above, -lowest)
@@ -263,45 +417,37 @@ def blocks_needed(
     least_effect: float,
     *,
     confidence: float = 0.95,
-    comparisons: int = 1,
     power: float = 0.8,
-    at_every_look: bool = False,
+    has_looks: bool = False,
     degrees: float = math.inf,
 ) -> int:
     """Return in how many blocks an effect of that size is found with probability ``power``.
 
-    ``deviation`` is that of the log-ratio of one block, known with ``degrees`` of freedom. For who looks at
-    every block the count is an upper bound: it asks that the interval excludes 1 at the last look, and allows
-    for the correlation that few blocks may have.
+    ``deviation`` is that of the log-ratio of one block, known with ``degrees`` of freedom. An experiment that
+    ``has_looks`` at less than all blocks needs a few more of them; how much earlier it may end is left out.
 
-    >>> blocks_needed(0.02 * 2**0.5, 0.01), blocks_needed(0.02 * 2**0.5, 0.01, at_every_look=True)
-    (68, 122)
+    >>> blocks_needed(0.02 * 2**0.5, 0.01), blocks_needed(0.02 * 2**0.5, 0.01, has_looks=True)
+    (70, 85)
 
     Raises ValueError for arguments outside their range.
     """
-    from scipy.optimize import brentq
+    if deviation <= 0 or least_effect <= 0 or not 0 < confidence < 1 or not 0.5 <= power < 1:
+        raise ValueError("needs a positive deviation and effect, and a confidence and power between 0 and 1")
+    behind = student_quantile(power, degrees)
 
-    if deviation <= 0:
-        raise ValueError("needs a positive deviation")
-    each = 1 - (1 - confidence) / comparisons
-    variance = variance_needed(least_effect, confidence=each, power=power, degrees=degrees)
-    if at_every_look:
-        behind = student_quantile(power, degrees)
+    def fewest(at_last: float) -> int:
+        def suffices(count: int) -> bool:
+            reach = student_quantile((1 + at_last) / 2, count - 2) + behind
+            return reach * deviation * math.sqrt(_ALLOWANCE / count) <= least_effect
 
-        def beyond(error: float) -> float:
-            radius = aimed_radius(error**2, least_effect=least_effect, confidence=each)
-            return radius + behind * error - least_effect
+        most = FEWEST_BLOCKS
+        while not suffices(most):
+            most *= 2
+        return bisect.bisect_left(range(most + 1), True, lo=max(FEWEST_BLOCKS, most // 2), key=suffices)
 
-        variance = float(brentq(beyond, least_effect * 1e-3, least_effect)) ** 2
-    count = max(FEWEST_BLOCKS, math.ceil(_ALLOWANCE * deviation**2 / variance - 1e-9))
-    if not at_every_look or count >= FEW_BLOCKS:
+    count = fewest(confidence)
+    if not has_looks:
         return count
-    independent = count
-    while count < FEW_BLOCKS:
-        # Half of a normal distribution's absolute value: what is seen by chance where nothing is correlated.
-        by_chance = Serial(0.4 / math.sqrt(count), 1.0, float(count))
-        allowed, _ = _allowed(1.0, by_chance, count)
-        if allowed <= 1 / independent:
-            break
-        count += 1
-    return count
+    # What the looks before take of the chance to err hardly depends on how many blocks there are.
+    about = 2 ** round(math.log2(count))
+    return fewest(last_confidence(about, about, confidence))

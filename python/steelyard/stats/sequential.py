@@ -1,15 +1,18 @@
-"""Intervals that hold however often somebody looks.
+"""Intervals that hold at several looks.
 
-A 95 % interval is right at one time that was fixed beforehand. Who looks every day and stops when it excludes
-"no effect" is wrong far more often than once in 20 times. The mixture interval here holds at all times at
-once: with probability ``confidence`` the truth is never outside of it.
+A 95 % interval is right at one time that was fixed beforehand. Who looks every day and stops when it
+excludes "no effect" is wrong far more often than once in 20 times. Two remedies: the mixture interval holds
+at all times at once, whatever the number of looks; looks that are planned, a few of them, cost less.
 
-In: a variance and its degrees of freedom. Out: half the width of an interval.
+In: a variance and its degrees of freedom, or numbers of blocks. Out: half the width of an interval, or the
+confidence of the interval at a look.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from typing import Any
 
 
 def student_quantile(probability: float, degrees: float) -> float:
@@ -60,57 +63,103 @@ def mixture_radius(
     return math.sqrt(variance) * _student(reach, degrees)
 
 
-AIMED = 0.8
-"""Share of the mixture that `aimed_radius` puts on the effect that matters; the rest keeps the interval from
-stopping short of it."""
-BROAD = 5.0
-"""Standard deviation of that rest, in effects that matter."""
+FIRST_LOOK = 5
+"""Blocks before the first look: before, Student's quantiles are so large that hardly an effect is seen."""
+_EARLY_LOOKS = (FIRST_LOOK, 9, 16)
+_GROWTH, _LATER_LOOKS = 1.5, 4
+"""How many times as many blocks the next look has, at least; and how many looks come after these, at most:
+each takes its part of the chance to err."""
+EARLY_WIDTH = 1.5
+"""Of an interval before the last look, beside one for a single look at as many blocks."""
+_APART = 1.25
+"""The last look has so many times the blocks of the one before, at least: another one would add nothing."""
+_GRID = 401
 
 
-def aimed_radius(
-    variance: float, *, least_effect: float, degrees: float = math.inf, confidence: float = 0.95
-) -> float:
-    """Return half the width of an interval that is valid at all times, tightest for an effect of that size.
+def early_looks(planned: int, made: int) -> tuple[int, ...]:
+    """Return after how many blocks an experiment of ``planned`` ones is looked at, of those before ``made``.
 
-    A mixture as in `mixture_radius`, but of the two effects +- ``least_effect``, with the weight `AIMED`, and
-    of a normal distribution that is `BROAD` times as wide: the likelihood ratio of two points is the quickest
-    test there is of an effect of that size (A. Wald, "Sequential Tests of Statistical Hypotheses", 1945), and
-    alone its interval would never become narrower than half of it. With v = variance, d = least_effect and
-    t = BROAD d, the interval ends where
-
-        AIMED exp(-d^2 / 2v) cosh(d x / v) + (1 - AIMED) sqrt(v / (v + t^2)) exp(x^2 t^2 / (2 v (v + t^2)))
-
-    is 1 / alpha. A variance that is itself estimated is allowed for as in `mixture_radius`.
-
-    >>> round(aimed_radius(0.003**2, least_effect=0.01), 4), aimed_radius(0.0, least_effect=0.01)
-    (0.0085, 0.0)
-
-    Raises ValueError for a negative variance or arguments outside their range.
+    >>> early_looks(40, 40), early_looks(200, 40)
+    ((5, 9, 16, 24), (5, 9, 16, 28))
     """
-    if variance < 0 or not 0 < confidence < 1 or least_effect <= 0:
-        raise ValueError("needs a variance, a confidence between 0 and 1, and a positive least effect")
-    if variance == 0:
-        return 0.0
+    growth = max(_GROWTH, (planned / _EARLY_LOOKS[-1]) ** (1 / (_LATER_LOOKS + 1)))
+    found = list(_EARLY_LOOKS)
+    while found[-1] < made:
+        # Whole pairs of blocks.
+        found.append(2 * math.ceil(growth * found[-1] / 2))
+    return tuple(look for look in found if look < made and look * _APART <= planned)
+
+
+def early_confidence(look: int, confidence: float) -> float:
+    """Return the confidence of the interval at an early look, `EARLY_WIDTH` times as wide as at a single one.
+
+    >>> round(early_confidence(5, 0.95), 4), round(early_confidence(24, 0.95), 4)
+    (0.9859, 0.995)
+    """
+    wide = EARLY_WIDTH * student_quantile((1 + confidence) / 2, look - 1)
+    return 1 - 2 * _tail(wide, look - 1)
+
+
+def last_confidence(planned: int, made: int, confidence: float) -> float:
+    """Return the confidence of the interval at the last look, after ``made`` blocks of ``planned`` ones.
+
+    So that all looks together hold with ``confidence``: what the early ones leave of its chance to err is
+    the last one's (a group-sequential test; P. O'Brien and T. Fleming, "A Multiple Testing Procedure for
+    Clinical Trials", Biometrics 35, 1979). The chance that a sum of independent blocks leaves one of the
+    intervals is integrated from look to look (P. Armitage, C. McPherson and B. Rowe, "Repeated Significance
+    Tests on Accumulating Data", JRSS A 132, 1969), for normal values with a known deviation; Student's
+    quantiles take the place of the normal ones at each look. docs/truth.md has how often that errs.
+
+    When it ends must not depend on what was seen: all blocks are made, or the time is used up.
+
+    >>> round(last_confidence(40, 40, 0.95), 3), last_confidence(40, 4, 0.95)
+    (0.971, 0.95)
+    """
+    looks = early_looks(planned, made)
+    return _last_confidence(looks, made, confidence) if looks else confidence
+
+
+@functools.lru_cache(maxsize=256)
+def _last_confidence(looks: tuple[int, ...], made: int, confidence: float) -> float:
+    import numpy as np
     from scipy.optimize import brentq
 
-    deviation = math.sqrt(variance)
-    # In standard deviations, so that no quotient leaves the range of numbers.
-    near, broad = least_effect / deviation, BROAD * least_effect / deviation
-    wanted = -math.log(1 - confidence)
-    narrowing = broad**2 / (1 + broad**2) / 2
+    alpha = 1 - confidence
+    # In standard deviations of a block: where the sum is after a look, if it left no interval so far.
+    places = density = None
+    before = 0
+    for look in looks:
+        reach = student_quantile((1 + early_confidence(look, confidence)) / 2, math.inf) * math.sqrt(look)
+        here = np.linspace(-reach, reach, _GRID)
+        density = _density(here, look - before, places, density)
+        places, before = here, look
 
     def beyond(reach: float) -> float:
-        exponent = near * reach
-        log_cosh = exponent + math.log1p(math.exp(-2 * exponent)) - math.log(2)
-        first = math.log(AIMED) - near**2 / 2 + log_cosh
-        second = math.log(1 - AIMED) - math.log1p(broad**2) / 2 + narrowing * reach**2
-        return max(first, second) + math.log1p(math.exp(-abs(first - second))) - wanted
+        here = np.linspace(-reach, reach, _GRID) * math.sqrt(made)
+        inside = np.trapezoid(_density(here, made - before, places, density), here)
+        return float(1 - inside) - alpha
 
-    most = 1.0
-    while beyond(most) < 0:
-        most *= 2
-    reach = float(brentq(beyond, 0.0, most))
-    return deviation * _student(reach, degrees)
+    # At 1.5 times its width a look spends a fraction of what a single one has, so that something is left.
+    low, high = student_quantile(1 - alpha / 2, math.inf), 10.0
+    if beyond(low) <= 0:
+        return confidence
+    return 1 - 2 * _tail(float(brentq(beyond, low, high, xtol=1e-4)), math.inf)
+
+
+def _density(here: Any, blocks: int, places: Any, density: Any) -> Any:
+    """Return the density of the sum ``blocks`` later, at ``here``, from that at ``places``."""
+    import numpy as np
+
+    steps = here[:, None] if places is None else here[:, None] - places[None, :]
+    normal = np.exp(-(steps**2) / (2 * blocks)) / math.sqrt(2 * math.pi * blocks)
+    return normal[:, 0] if places is None else np.trapezoid(normal * density, places, axis=1)
+
+
+def _tail(quantile: float, degrees: float) -> float:
+    """Return the probability of Student's distribution above ``quantile``."""
+    from scipy.special import ndtr, stdtr
+
+    return float(ndtr(-quantile) if math.isinf(degrees) else stdtr(degrees, -quantile))
 
 
 def _student(reach: float, degrees: float) -> float:

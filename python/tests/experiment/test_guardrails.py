@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiment.test_curves import answers, wide
+from tests.experiment.test_curves import answers, experiment, wide
 from tests.experiment.test_experiment import COUNT, STEELYARD, record, steelyard
 
 PROGRAM = (
@@ -32,7 +32,7 @@ def tried(folder: Path, *words: str, code: int) -> dict[str, Any]:
             "--least-effect",
             "5%",
             "--seed",
-            "1",
+            "2",
         ),
         *(*words, "--", sys.executable, "-c", PROGRAM, str(folder / "count"), "{n}"),
     )
@@ -94,19 +94,35 @@ def test_guardrails_of_values_measured_elsewhere(tmp_path: Path) -> None:
     assert found["answers"][0]["guards"][0]["bound"] == pytest.approx(0.9)
 
 
-def test_a_guardrail_that_is_zero_is_not_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("blocks", "errors", "outcome", "words"),
+    [
+        (8, {"a": [0], "b": [0]}, "kept", "+0.00 %"),
+        (7, {"a": [0], "b": [0]}, "undecided", "0 in all 7 blocks of both arms, below 8"),
+        # Whatever their ratio is, 30 errors are more than none.
+        (8, {"a": [0], "b": [30, 29, 33, 31]}, "breached", "30.8 where a has 0"),
+        (8, {"a": [0, 1, 0, 0], "b": [30, 29, 33, 31]}, "breached", "x 123"),
+        # One error in eight trials of b alone may be chance.
+        (8, {"a": [0], "b": [0, 0, 0, 0, 0, 0, 0, 1]}, "undecided", "0.125 where a has 0"),
+        (8, {"a": [5, -1], "b": [5, 3]}, "undecided", "a value is negative"),
+    ],
+)
+def test_a_guardrail_that_is_zero_is_judged_by_its_means(
+    blocks: int, errors: dict[str, list[int]], outcome: str, words: str, tmp_path: Path
+) -> None:
     file = tmp_path / "zero.csv"
     rows = [
-        f"{arm},{block},{100 + block % 3 + (arm == 'b') * 20 + block % 2},0"
-        for block in range(8)
-        for arm in "ab"
+        f"{arm},{block},{100 + block % 3 + (arm == 'b') * 20 + block % 2},{seen[block % len(seen)]}"
+        for block in range(blocks)
+        for arm, seen in errors.items()
     ]
     file.write_text("arm,block,rate,errors\n" + "\n".join(rows))
     (answer,) = answers("--from", str(file), "--guard", "errors=+1%")["answers"]
-    assert answer["outcome"] == "better"
+    assert answer["outcome"] == ("breached" if outcome == "breached" else "better")
     (guard,) = answer["guards"]
-    assert (guard["outcome"], guard["low"]) == ("undecided", None)
-    assert "ratios need positive numbers" in guard["reason"]
+    assert guard["outcome"] == outcome
+    shown = experiment("--from", str(file), "--guard", "errors=+1%")
+    assert words in " ".join(shown.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -92,14 +92,16 @@ def test_a_sweep_goes_on_until_its_knee_can_be_asked_for(tmp_path: Path) -> None
     words = ["--seed", "1", "--metric", r"rate=rate (\S+)", "--least-effect", "5%", "--blocks", "12"]
     command = [sys.executable, "-c", program, str(tmp_path / "count"), "{n}"]
     document = steelyard(tmp_path / "runs", *words, "--sweep", "n=1,2,3,4,6,8", "--", *command)
-    # Every arm has its answer after four blocks; a knee needs six.
+    # Every arm has its answer at the first look, after five blocks; a knee needs six.
     assert document["status_reason"] == "decided"
-    assert {answer["blocks"] for answer in document["answers"]} == {6}
+    assert {answer["blocks"] for answer in document["answers"]} == {5}
+    assert len(record(document)["trials"]) == 6 * 6
     assert document["response"]["knee"]["at"] == pytest.approx(4, rel=0.1)
     (tmp_path / "count").unlink()
     # Three levels have none: they end when they are known.
     few = steelyard(tmp_path / "few", *words, "--sweep", "n=1,2,3", "--", *command)
-    assert {answer["blocks"] for answer in few["answers"]} == {4}
+    assert {answer["blocks"] for answer in few["answers"]} == {5}
+    assert len(record(few)["trials"]) == 5 * 3
 
 
 def test_a_command_that_prints_its_p99_has_it_over_the_levels(tmp_path: Path) -> None:

@@ -53,10 +53,8 @@ def test_names_are_unique() -> None:
 
 
 FOLLOWS = {
-    "steelyard.experiment.answers.Answer": "steelyard.stats.contrasts.Contrast",
     "steelyard.experiment.numa.production.Cost": "steelyard.fleet.effects.Effect",
     "steelyard.experiment.numa.verdict.Performance": "steelyard.stats.contrasts.Contrast",
-    "steelyard.experiment.answers.GuardAnswer": "steelyard.stats.contrasts.Contrast",
     "steelyard.fleet.rue.result.Comparison": "steelyard.fleet.rue.result.Speedup",
 }
 """Verdicts that say where the interval of another dataclass lies, with that one."""

@@ -145,8 +145,8 @@ def test_every_pair_that_a_race_may_compare_shares_the_confidence(strategy: str)
     known = {"huge_pages_2MiB": LEVELS["huge_pages_2MiB"]}
     surface = Surface(np.random.default_rng(1), 0.002, function=lambda _: 100.0)
     record = tune(surface, tuning(1, strategy, known=known))
-    (confidence,) = {one.confidence for one in record.evidence}
-    assert confidence is not None
+    # Of the looks of a race and of the confirmation, the last one has the smallest.
+    confidence = min(one.confidence for one in record.evidence if one.confidence is not None)
     levels = len(known["huge_pages_2MiB"]) - 1
     # Each of four levels with what was found, and with each other: whichever leads is chosen by the values.
     assert (1 - confidence) * levels * (levels + 1) / 2 == pytest.approx(0.05)

@@ -14,8 +14,12 @@ class GuardEntry(Value):
 
     name: str = Field(description="Its metric")
     outcome: str = Field(description="`kept`, `breached` or `undecided`")
-    ratio: float | None = Field(description="Value of the arm over the base's, null without a whole block")
-    low: float | None = Field(description="Lower end of its interval, null where `reason` says why")
+    ratio: float | None = Field(
+        description="Value of the arm over the base's, null without a whole block and where the base's are 0"
+    )
+    low: float | None = Field(
+        description="Lower end of its interval, null where there is none or nothing bounds it"
+    )
     high: float | None = Field(description="Upper end of it")
     confidence: float = Field(description="Of this interval; that of all guardrails together is the plan's")
     bound: float | None = Field(
@@ -23,6 +27,16 @@ class GuardEntry(Value):
     )
     blocks: Count = Field(description="Blocks in which both arms have a value")
     reason: str | None = Field(description="Why there is no interval, null where there is one")
+    mean: float | None = Field(default=None, description="Mean of the arm's values in these blocks")
+    base_mean: float | None = Field(default=None, description="That of the base")
+
+
+class EffectEntry(Value):
+    """An effect of the order of trials on a trial's value, as a ratio."""
+
+    ratio: float = Field(description="1 is none")
+    low: float = Field(description="Lower end of its interval of 99 %")
+    high: float = Field(description="Upper end of it")
 
 
 class AnswerEntry(Value):
@@ -39,7 +53,7 @@ class AnswerEntry(Value):
     )
     high: float | None = Field(description="Upper end of it")
     confidence: float = Field(description="Of this interval; that of all arms together is the plan's")
-    holds_at_every_look: bool = Field(description="Whether the interval holds however often it is looked at")
+    holds_at_every_look: bool = Field(description="Whether the interval holds at all looks together")
     blocks: Count = Field(description="Blocks in which both arms have a value")
     lost: dict[str, Count] = Field(description="Trials without a value, by arm")
     mean: float | None = Field(description="Geometric mean of the arm's values in these blocks")
@@ -59,6 +73,16 @@ class AnswerEntry(Value):
     )
     caution: str | None = Field(
         default=None, description="What the interval leaves out, null where that is nothing"
+    )
+    position: EffectEntry | None = Field(
+        default=None,
+        description="Of a trial made one later within its block, which is taken out of `ratio`; null where"
+        " the order is not known",
+    )
+    carry_over: EffectEntry | None = Field(
+        default=None,
+        description="Of following a trial of the arm rather than of the base, which is taken out of `ratio`"
+        " where it exceeds its error; null where that is not known",
     )
 
 

@@ -62,7 +62,7 @@ def write_experiment(
 ) -> Path:
     """Write the page to ``path``. Raises WorkloadFailedError when it cannot be written."""
     plan = experiment.plan
-    kind = "hold at every look" if answers[0].holds_at_every_look else "are for one look, at the end"
+    kind = "hold at all looks together" if answers[0].holds_at_every_look else "are for one look, at the end"
     return write_page(
         path,
         "Experiment",

@@ -83,5 +83,5 @@ def _table(found: Forecast) -> Table:
 
 
 def _known(experiment: Experiment, found: Forecast) -> str:
-    look = "looking at every block" if experiment.plan.stop_early else "looking once, at the end"
+    look = "with looks before the end" if experiment.plan.stop_early else "looking once, at the end"
     return f"from {found.blocks} blocks of {', '.join(found.earlier)}; {look}"

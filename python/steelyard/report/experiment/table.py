@@ -5,6 +5,7 @@ In: the record and its answers. Out: renderables for a `rich` console. Not here:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
@@ -40,8 +41,12 @@ def ratio_text(answer: Answer) -> str:
     return f"{change(answer.ratio)} ({change(answer.low)} to {change(answer.high)})"
 
 
-def _guard_text(guard: GuardAnswer) -> str:
-    """Return the change of a guardrail with its interval."""
+def _guard_text(guard: GuardAnswer, base: str) -> str:
+    """Return the change of a guardrail with its interval; both means where a change has no number."""
+    if guard.ratio is None and guard.mean is not None and guard.base_mean == 0:
+        return f"{guard.mean:.3g} where {base} has 0"
+    if guard.ratio is not None and guard.low is not None and guard.high is None:
+        return f"{change(guard.ratio)} ({change(guard.low)} or more)"
     if guard.ratio is None or guard.low is None or guard.high is None:
         return fmt.MISSING if guard.ratio is None else change(guard.ratio)
     return f"{change(guard.ratio)} ({change(guard.low)} to {change(guard.high)})"
@@ -53,7 +58,7 @@ def guard_rows(answers: Sequence[Answer]) -> list[tuple[str, str, str, str, int,
         (
             answer.arm,
             guard.name,
-            _guard_text(guard),
+            _guard_text(guard, answer.base),
             fmt.MISSING if guard.bound is None else change(guard.bound),
             guard.blocks,
             guard.outcome,
@@ -147,6 +152,22 @@ def _losses(answer: Answer, experiment: Experiment) -> str:
     )
 
 
+def _effects_of_order(answer: Answer, experiment: Experiment) -> list[str]:
+    """Return what the order of trials did to them, where that is seen and matters."""
+    found = []
+    where = "as the second of a block" if len(experiment.arms) == 2 else "one later in its block"
+    for effect, words in (
+        (answer.position, f"a trial made {where}"),
+        (answer.carry_over, f"a trial after one of {answer.arm} rather than of {answer.base}"),
+    ):
+        if effect is None or not effect.is_there:
+            continue
+        if abs(math.log(effect.ratio)) >= math.log1p(experiment.plan.least_effect_ratio):
+            span = f"{change(effect.low)} to {change(effect.high)}"
+            found.append(f"{words} is {change(effect.ratio)} ({span}): taken out of the answer")
+    return found
+
+
 def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
     """Return what a reader must know: lost trials, correlation, why it ended."""
     found = []
@@ -175,6 +196,7 @@ def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
             found.append(f"arm {answer.arm}: no interval: {answer.reason}")
         if answer.caution is not None:
             found.append(f"arm {answer.arm}: {answer.caution}")
+        found += _effects_of_order(answer, experiment)
         found += [
             f"arm {answer.arm}: guardrail {guard.name} is not known: {guard.reason}"
             for guard in answer.guards
@@ -239,7 +261,7 @@ def summary(
         parts.append(table)
     if by_factor:
         parts.append(_factors(by_factor))
-    look = "holds at every look" if answers[0].holds_at_every_look else "for one look, at the end"
+    look = "holds at all looks together" if answers[0].holds_at_every_look else "for one look, at the end"
     parts.append(
         Text(
             f"intervals of {experiment.plan.confidence:.0%}{_together(answers, by_factor)}, {look};"

@@ -1,4 +1,4 @@
-"""Arms of an experiment, block by block: intervals for one look and for every look."""
+"""Arms of an experiment, block by block, in worlds that know no order of trials: one look, at the end."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from .steadiness import noise
 
 _LEAST = 0.01
 """The effect that matters: 1 %."""
-_LOOKS = 120
-"""Blocks of those who look at each."""
-
 Draw = Callable[[Random, int], "tuple[np.ndarray, np.ndarray]"]
 """Values of two equal arms in that many blocks, with medians and means alike."""
 
@@ -76,7 +73,7 @@ def _rare(random: Random, blocks: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _holds(random: Random, draw: Draw, blocks: int) -> Outcome:
-    found = contrast(*draw(random, blocks), least_effect=_LEAST)
+    found = contrast(*draw(random, blocks))
     if found.low is None or found.high is None:
         return Outcome(None)
     return Outcome(found.low <= 1 <= found.high, found.ratio - 1, found.high - found.low)
@@ -88,60 +85,44 @@ def _intervals(random: Random, blocks: int, between: float) -> Outcome:
     inside = 0.05 * np.array([[noise(random, 30, 0.5) for _ in range(blocks)] for _ in range(2)])
     first, second = (level[:, :, None] * (1 + inside)).tolist()
     values = [[float(np.mean(one)) for one in arm] for arm in (first, second)]
-    found = contrast(*values, least_effect=_LEAST, within=(first, second))
+    found = contrast(*values, within=(first, second))
     if found.low is None or found.high is None:
         return Outcome(None)
     return Outcome(found.low <= 1 <= found.high, found.ratio - 1, found.high - found.low)
 
 
-def _peeked(random: Random, draw: Draw) -> Outcome:
-    """Look at every block, and stop when the interval excludes "no effect"."""
-    first, second = draw(random, _LOOKS)
-    for count in range(4, _LOOKS + 1):
-        seen = contrast(first[:count], second[:count], least_effect=_LEAST, at_end=False)
-        if (
-            seen.always_low is not None
-            and seen.always_high is not None
-            and not seen.always_low <= 1 <= seen.always_high
-        ):
-            return Outcome(True)
-    return Outcome(False)
-
-
-def _found(random: Random, at_every_look: bool) -> Outcome:
+def _found(random: Random) -> Outcome:
     """An effect of 1 % at a noise of 2 %, in the number of blocks that was promised."""
-    blocks = blocks_needed(0.02 * 2**0.5, _LEAST, at_every_look=at_every_look)
-    first, second = _normal(random, blocks)
-    seen = contrast(first, second * np.exp(_LEAST), least_effect=_LEAST)
-    low = seen.always_low if at_every_look else seen.low
-    return Outcome(low is not None and low > 1, seen.ratio / np.exp(_LEAST) - 1)
+    first, second = _normal(random, blocks_needed(0.02 * 2**0.5, _LEAST))
+    seen = contrast(first, second * np.exp(_LEAST))
+    return Outcome(seen.low is not None and seen.low > 1, seen.ratio / np.exp(_LEAST) - 1)
 
 
 def _sweep(random: Random) -> Outcome:
     """Five levels that make no difference, each beside the first."""
     base = 1 + 0.02 * random.standard_normal(20)
     for _ in range(4):
-        seen = contrast(base, 1 + 0.02 * random.standard_normal(20), least_effect=_LEAST, comparisons=4)
+        seen = contrast(base, 1 + 0.02 * random.standard_normal(20), confidence=1 - 0.05 / 4)
         if seen.low is not None and seen.high is not None and not seen.low <= 1 <= seen.high:
             return Outcome(True)
     return Outcome(False)
 
 
 def _few(random: Random) -> Outcome:
-    return Outcome(contrast(*_normal(random, 3), least_effect=_LEAST).low is None)
+    return Outcome(contrast(*_normal(random, 3)).low is None)
 
 
 def _constant(random: Random) -> Outcome:
     level = float(random.uniform(1, 100))
-    seen = contrast([level] * 7, [level * 2] * 7, least_effect=_LEAST)
-    return Outcome(seen.low is None and seen.always_low is None)
+    seen = contrast([level] * 7, [level * 2] * 7)
+    return Outcome(seen.low is None)
 
 
 def _counts(random: Random) -> Outcome:
     """Instructions, or bytes: a count that is 3 % less in each block."""
     level = float(random.integers(10_000, 10_000_000))
-    seen = contrast([level] * 12, [float(round(0.97 * level))] * 12, least_effect=_LEAST)
-    return Outcome(seen.always_high is not None and seen.always_high < 1)
+    seen = contrast([level] * 12, [float(round(0.97 * level))] * 12)
+    return Outcome(seen.high is not None and seen.high < 1)
 
 
 def _one_digit(random: Random) -> Outcome:
@@ -149,7 +130,7 @@ def _one_digit(random: Random) -> Outcome:
     first = float(random.uniform(1, 9))
     truth = float(random.uniform(0.95, 1.05))
     shown = [round(first, 1)], [round(first * truth, 1)]
-    seen = contrast(shown[0] * 12, shown[1] * 12, least_effect=_LEAST)
+    seen = contrast(shown[0] * 12, shown[1] * 12)
     if seen.low is None or seen.high is None:
         return Outcome(None)
     return Outcome(seen.low <= truth <= seen.high, error=seen.ratio - truth, width=seen.high - seen.low)
@@ -160,7 +141,7 @@ def _collapses(random: Random) -> Outcome:
     hit = random.uniform(size=12) < 0.05
     second = np.where(hit, 2 / 3, 1.0) * 1_000_000
     truth = math.exp(0.05 * math.log(2 / 3))
-    seen = contrast([1_000_000.0] * 12, second.tolist(), least_effect=_LEAST)
+    seen = contrast([1_000_000.0] * 12, second.tolist())
     if seen.low is None or seen.high is None:
         return Outcome(None)
     return Outcome(seen.low <= truth <= seen.high, error=seen.ratio - truth, width=seen.high - seen.low)
@@ -187,22 +168,12 @@ def _two_levels(name: str, between: float, blocks: int, *, quick: int = 0) -> Si
     )
 
 
-def _every_look(name: str, draw: Draw, *, trials: int = 200, **more: object) -> Situation:
-    return Situation(
-        f"no effect, seen at each of {_LOOKS} blocks: {name}",
-        Claim.FALSE,
-        partial(_peeked, draw=draw),
-        trials=trials,
-        **more,  # type: ignore[arg-type]
-    )
-
-
 STATISTICS = (
     Statistic(
         name="Arms of an experiment",
         covers=("steelyard.stats.contrasts.Contrast",),
-        about="Blocks with a value of each arm in random order. The interval for one look joins Student's"
-        " with a studentized bootstrap; the one for every look is a mixture's, with Student's quantiles.",
+        about="Blocks with a value of each arm, whose order within the block is not told: one look, at the"
+        " end. The interval joins Student's with a studentized bootstrap.",
         situations=(
             _one_look("normal, sd 2 %", _normal, 6, quick=300),
             _one_look("normal, sd 2 %", _normal, 12, quick=300),
@@ -232,32 +203,12 @@ STATISTICS = (
             _two_levels("within and between trials", 0.015, 12),
             _two_levels("within and between trials", 0.015, 40),
             _two_levels("between trials mostly", 0.05, 20),
-            _every_look("normal, sd 2 %", _normal, trials=400, quick=30),
-            _every_look("lognormal, sd 30 %", _lognormal),
-            _every_look("bursts in either arm", _bursts),
-            _every_look("drift by a fifth and a cycle of 24", _drifting),
-            _every_look(
-                "ratio correlated by 0.5",
-                _correlated,
-                is_limit=True,
-                before="22.2 %",
-                quick=30,
-                note="few blocks cannot show the correlation, and are allowed only half an error for it",
-            ),
             Situation(
                 "1 % at 2 % noise in the promised blocks, one look",
                 Claim.FOUND,
-                partial(_found, at_every_look=False),
+                _found,
                 trials=2000,
                 quick=200,
-                bar=0.8,
-            ),
-            Situation(
-                "1 % at 2 % noise in the promised blocks, every look",
-                Claim.FOUND,
-                partial(_found, at_every_look=True),
-                trials=1000,
-                quick=100,
                 bar=0.8,
             ),
             Situation(
