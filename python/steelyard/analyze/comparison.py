@@ -48,7 +48,8 @@ class Side:
 
 @dataclass(frozen=True)
 class ResultDifference:
-    """One metric of both runs. ``ratio`` is B over A; ``better`` says whether B is, None where neither is."""
+    """One metric of both runs. ``ratio`` is B over A; ``better`` says whether B's value is the better one,
+    None where neither is: whatever the reason, which may be noise."""
 
     name: str
     a: float
@@ -210,7 +211,10 @@ def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]
 
 
 def _cautions(a: Side, b: Side) -> list[str]:
-    cautions = ["one run each: only repeats show whether a difference is more than noise"]
+    cautions = [
+        "one run each, whose noise is not known: nothing here says whether a difference is more than that"
+        " (--repeat 3 and two suites do)"
+    ]
     if a.run.tier != b.run.tier:
         cautions.append(
             f"the tiers differ ({a.run.tier} and {b.run.tier}): so may the results, for that reason"

@@ -37,8 +37,9 @@ class MemberSide:
 class MemberComparison:
     """One benchmark of both suites. ``ratio`` is B over A; ``better`` says whether B is.
 
-    ``ratio_low`` to ``ratio_high`` is the 95 % interval of the ratio, with the noise of both; None with fewer
-    than three runs of either. Where it holds 1, ``better`` is None: noise alone may have made the difference.
+    ``ratio_low`` to ``ratio_high`` is the interval of the ratio, with the noise of both; those of all members
+    hold together with 95 %. None with fewer than three runs of either. Where there is none, or it holds 1,
+    ``better`` is None: noise alone may have made the difference.
     """
 
     benchmark: str
@@ -78,7 +79,7 @@ def compare_suites(a: Suite, a_runs: Sequence[Run], b: Suite, b_runs: Sequence[R
     conditions["Steelyard"] = (a.steelyard_version, b.steelyard_version)
     return SuiteComparison(
         members=tuple(
-            _member(name, metrics[name], _of(name, a_runs), _of(name, b_runs))
+            _member(name, metrics[name], _of(name, a_runs), _of(name, b_runs), len(set(common)))
             for name in dict.fromkeys(common)
         ),
         only_a=tuple(name for name in names[0] if name not in names[1]),
@@ -92,21 +93,20 @@ def _of(benchmark: str, runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if run.benchmark == benchmark]
 
 
-def _member(name: str, metric: str, a: Sequence[Run], b: Sequence[Run]) -> MemberComparison:
+def _member(name: str, metric: str, a: Sequence[Run], b: Sequence[Run], members: int) -> MemberComparison:
     values = [_counted(metric, runs) for runs in (a, b)]
     left, right = (_side(runs, counted) for runs, counted in zip((a, b), values, strict=True))
     known = [run.metrics[metric] for run in (*a, *b) if metric in run.metrics]
     ratio = right.value / left.value if left.value and right.value and left.value * right.value > 0 else None
-    better = None
-    if known and known[0].better in ("higher", "lower") and None not in (left.value, right.value):
-        grew = (right.value or 0.0) > (left.value or 0.0)
-        better = None if left.value == right.value else grew == (known[0].better == "higher")
-    low = high = None
+    low = high = better = None
     if ratio is not None and all(value > 0 for counted in values for value in counted.values()):
-        interval = ratio_interval([*values[1].values()], [*values[0].values()])
+        # Of many members that are alike, one would stand out by chance.
+        interval = ratio_interval([*values[1].values()], [*values[0].values()], 1 - 0.05 / members)
         low, high = interval.low, interval.high
-    if low is not None and high is not None and low <= 1 <= high:
-        better = None
+    if low is not None and high is not None and not low <= 1 <= high:
+        better = (
+            (low > 1) == (known[0].better == "higher") if known[0].better in ("higher", "lower") else None
+        )
     unit = known[0].unit if known else None
     return MemberComparison(name, metric, unit, left, right, ratio, better, low, high)
 
@@ -137,8 +137,8 @@ def _cautions(suites: Mapping[str, Suite], common: Sequence[str]) -> list[str]:
     cautions = []
     if any(suite.repeats < RATIO_COUNT for suite in suites.values()):
         cautions.append(
-            f"fewer than {RATIO_COUNT} runs of each member: no ratio has an interval, and whether a"
-            f" difference is more than noise, only repeats tell (--repeat {RATIO_COUNT})"
+            f"fewer than {RATIO_COUNT} runs of each member: no ratio has an interval, and nothing here says"
+            f" whether a difference is more than noise (--repeat {RATIO_COUNT} does)"
         )
     if len({suite.tier for suite in suites.values()}) > 1:
         cautions.append("the tiers differ: so may the results, for that reason")

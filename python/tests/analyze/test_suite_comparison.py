@@ -1,5 +1,7 @@
 """Two suites member by member: medians, their ratio, and when one is called better."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from steelyard import records
@@ -13,25 +15,32 @@ RUN = records.read(Run, schemas_dir() / "golden" / "run.json")
 
 
 def compared(a: list[float], b: list[float], better: str = "higher") -> SuiteComparison:
-    name, metric = GOLDEN.members[0].benchmark, GOLDEN.members[0].metric
-    suites, runs = [], []
-    for values in (a, b):
-        suites.append(GOLDEN.model_copy(update={"members": GOLDEN.members[:1], "repeats": len(values)}))
-        runs.append(
-            [
-                RUN.model_copy(
-                    update={
-                        "benchmark": name,
-                        "run_id": f"run-{index}",
-                        "status": RunStatus.COMPLETE,
-                        "verdict": Verdict(level=Level.VALID, checks=[]),
-                        "metrics": {metric: Metric(value=value, unit="1/s", better=better)},
-                    }
-                )
-                for index, value in enumerate(values)
-            ]
-        )
-    return compare_suites(suites[0], runs[0], suites[1], runs[1])
+    return suites_compared([(a, b)], better)
+
+
+def suites_compared(
+    members: Sequence[tuple[Sequence[float], Sequence[float]]], better: str = "higher"
+) -> SuiteComparison:
+    """Compare two suites, whose members have these values in their runs of A and of B."""
+    metric, found = GOLDEN.members[0].metric, []
+    named = [GOLDEN.members[0].model_copy(update={"benchmark": f"m{index}"}) for index in range(len(members))]
+    for side in range(2):
+        runs = [
+            RUN.model_copy(
+                update={
+                    "benchmark": member.benchmark,
+                    "run_id": f"{member.benchmark}-{index}",
+                    "status": RunStatus.COMPLETE,
+                    "verdict": Verdict(level=Level.VALID, checks=[]),
+                    "metrics": {metric: Metric(value=value, unit="1/s", better=better)},
+                }
+            )
+            for member, values in zip(named, members, strict=True)
+            for index, value in enumerate(values[side])
+        ]
+        repeats = len(members[0][side])
+        found.append((GOLDEN.model_copy(update={"members": named, "repeats": repeats}), runs))
+    return compare_suites(*found[0], *found[1])
 
 
 def member(a: list[float], b: list[float], better: str = "higher") -> MemberComparison:
@@ -51,8 +60,17 @@ def test_what_noise_may_have_made_is_not_called_better() -> None:
     assert member([100.0, 104.0, 96.0], [203.0, 199.0, 208.0], "lower").better is False
 
 
-def test_few_runs_have_a_direction_and_a_caution() -> None:
+def test_of_many_members_one_stands_out_by_more() -> None:
+    values = ([100.0, 101.0, 99.0], [105.0, 104.0, 106.0])
+    alone, many = (suites_compared([values] * count).members[0] for count in (1, 12))
+    assert alone.ratio_low is not None
+    assert many.ratio_low is not None
+    assert many.ratio_low < alone.ratio_low
+    assert alone.better is True
+
+
+def test_few_runs_have_no_judgement_and_a_caution() -> None:
     found = compared([100.0, 101.0], [105.0, 106.0])
-    assert (found.members[0].ratio_low, found.members[0].better) == (None, True)
+    assert (found.members[0].ratio_low, found.members[0].better) == (None, None)
     assert ratio_text(found.members[0]) == "1.05"
     assert any("fewer than 3 runs of each member" in one for one in found.cautions)

@@ -126,7 +126,7 @@ class MemberEntry(Value):
     b: MemberSide = Field(description="Median and runs in B")
     ratio: float | None = Field(description="B over A, null where one has no value")
     better: bool | None = Field(
-        description="Whether B is better, null where neither is or the interval holds 1"
+        description="Whether B is better, null where there is no interval or it holds 1"
     )
     ratio_low: float | None = Field(
         default=None, description="Lower end of the 95 % interval of the ratio, null below 3 runs of either"

@@ -19,7 +19,7 @@ from steelyard.report.fleet.content import Cell, Column, Interval, Notes, Sectio
 from steelyard.report.fleet.page import write_page
 from steelyard.report.metrics import metric_name, metric_text
 
-WORDS = {None: "", True: "better", False: "worse"}
+WORDS = {None: "undecided", True: "better", False: "worse"}
 
 
 def write_runs(path: Path, runs: tuple[Run, Run], comparison: RunComparison, *, command: str) -> Path:
@@ -94,11 +94,11 @@ def run_sections(runs: tuple[Run, Run], comparison: RunComparison) -> list[Secti
             metric_name(difference.name, runs[0].benchmark),
             *(Cell(metric_text(difference.name, run.metrics[difference.name])) for run in runs),
             difference.ratio,
-            WORDS[difference.better],
+            better_if(difference, runs[0]),
         )
         for difference in results_of(comparison)
     ]
-    columns = ("result", Column("A"), Column("B"), Column("B over A"), "B is")
+    columns = ("result", Column("A"), Column("B"), Column("B over A"), "better if")
     machines = [(row["what"], str(row["a"]), str(row["b"]), row["effect"]) for row in comparison.machine]
     sections = [
         Section("results", "Results", (table(columns, results, caption=_same(comparison)),)),
@@ -109,6 +109,12 @@ def run_sections(runs: tuple[Run, Run], comparison: RunComparison) -> list[Secti
         _profile(comparison.profile),
     ]
     return [section for section in sections if _has_rows(section)]
+
+
+def better_if(difference: ResultDifference, run: Run) -> str:
+    """Return which direction of a metric is the better one: two runs tell no more than that."""
+    better = run.metrics[difference.name].better
+    return better if better in ("higher", "lower") else ""
 
 
 def results_of(comparison: RunComparison) -> list[ResultDifference]:

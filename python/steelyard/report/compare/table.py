@@ -17,7 +17,7 @@ from steelyard.analyze.suite_comparison import MemberComparison, SuiteComparison
 from steelyard.records import Run
 from steelyard.report import format as fmt
 from steelyard.report.compare.counters import counter_lines
-from steelyard.report.compare.page import WORDS, results_of
+from steelyard.report.compare.page import WORDS, better_if, results_of
 from steelyard.report.metrics import metric_name, metric_text
 from steelyard.report.terminal import safe
 
@@ -30,7 +30,7 @@ def runs_summary(runs: tuple[Run, Run], comparison: RunComparison) -> Renderable
         safe(f"{letter}  {run.run_id}") for letter, run in zip("AB", runs, strict=True)
     ]
     parts += [safe(f"!  {caution}") for caution in comparison.cautions]
-    table = Table("result", "A", "B", "B over A", "", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table("result", "A", "B", "B over A", "better if", box=box.SIMPLE_HEAD, pad_edge=False)
     results = results_of(comparison)
     for difference in results[:_ROWS_AT_MOST]:
         texts = [fmt.plain(metric_text(difference.name, run.metrics[difference.name])) for run in runs]
@@ -38,7 +38,7 @@ def runs_summary(runs: tuple[Run, Run], comparison: RunComparison) -> Renderable
             safe(metric_name(difference.name, runs[0].benchmark)),
             *texts,
             _ratio(difference.ratio),
-            WORDS[difference.better],
+            better_if(difference, runs[0]),
         )
     parts += [Text(), table]
     if len(results) > _ROWS_AT_MOST:

@@ -250,13 +250,37 @@ def _power(effect: float, within: int, bar: float, before: str) -> Situation:
     )
 
 
+def _errors_of_b(random: Random, rates: tuple[float, float]) -> Came:
+    """Whether the interval of a guardrail's ratio holds the true one, where nothing is unbounded."""
+    guard = partial(_errors, rates=rates, burst=1.0)
+    whole = _experiment(random, _calm, 0.0, guard=guard, to_the_end=True, blocks=20)
+    (found,) = answers(whole, is_over=True)[0].guards
+    if found.low is None or found.high is None or found.ratio is None:
+        return Came(None)
+    truth = rates[1] / rates[0]
+    return Came(found.low <= truth <= found.high, width=(found.high - found.low) / truth)
+
+
+def _carried(random: Random) -> Came:
+    effect = answers(_experiment(random, _after_b, 0.0, to_the_end=True), is_over=True)[0].carry_over
+    if effect is None:
+        return Came(None)
+    truth = math.exp(-0.05)
+    return Came(effect.low <= truth <= effect.high, effect.ratio - truth, effect.high - effect.low)
+
+
 _FEW_AND_MANY = partial(_errors, rates=(0.3, 30.0), burst=0.0)
 _ALIKE = partial(_errors, rates=(3.0, 3.0), burst=1.0)
 
 STATISTICS = (
     Statistic(
         name="Whole experiments",
-        covers=("steelyard.experiment.answers.Answer", "steelyard.experiment.answers.GuardAnswer"),
+        covers=(
+            "steelyard.experiment.answers.Answer",
+            "steelyard.experiment.answers.GuardAnswer",
+            "steelyard.stats.contrasts.Effect",
+            "steelyard.stats.fieller.MeansRatio",
+        ),
         about="Up to 40 blocks of two arms in the order that `steelyard experiment` draws, ended at the look"
         " that decides, unless all blocks are made (`--to-the-end`). Effects of the place within a block and"
         " of the arm before are fitted and taken out.",
@@ -347,6 +371,23 @@ STATISTICS = (
                 quick=20,
                 bar=0.95,
                 before="0 %",
+            ),
+            Situation(
+                "guardrail: bursts of 3 errors a trial against 5, 20 blocks",
+                Claim.HOLDS,
+                partial(_errors_of_b, rates=(3.0, 5.0)),
+                trials=600,
+                quick=50,
+                bar=0.93,
+                note="the metric and the guardrail hold together",
+            ),
+            Situation(
+                "5 % slower after b: the carry-over, of 99 %",
+                Claim.HOLDS,
+                _carried,
+                trials=600,
+                quick=50,
+                bar=0.97,
             ),
             Situation(
                 "guardrail: p99 always 10 against 12, 12 blocks: breached",
