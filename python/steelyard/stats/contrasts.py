@@ -329,9 +329,9 @@ def _carry_over(logs: Floats, base: Floats, order: Order) -> tuple[_Slope | None
 
 
 def _are_alike(logs: Floats) -> bool:
-    """Return whether the blocks of a pair resemble each other more than other blocks."""
+    """Return whether the blocks of a pair resemble each other, where blocks else do not those before."""
     pairs = logs.size // 2
-    if logs.size < _PAIRED_BLOCKS:
+    if logs.size < _PAIRED_BLOCKS or serial(logs.tolist()).effective_count < logs.size:
         return False
     left = logs[: 2 * pairs].reshape(pairs, 2) - logs.mean()
     correlation = float((left[:, 0] * left[:, 1]).sum()) / max(float((left**2).sum()) / 2, 1e-300)

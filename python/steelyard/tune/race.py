@@ -4,8 +4,11 @@ In: the record of an experiment at any time. Out: arms that are still to be trie
 Every comparison is one of ``experiment.answers``, whose intervals hold at every look.
 
 A race has the machine as found first, then the levels. A level is out when it is worse than what was found,
-or equivalent to it; once one is better, the others are compared with the best. So levels that are far behind
-cost few trials.
+equivalent to it, or so seen that it cannot be better by what matters; once one is better, the others are
+compared with the best. So levels that are far behind, or hopeless, cost few trials.
+
+A race only chooses what is confirmed later, on new values. So each comparison in it has the confidence of the
+whole plan: to share it by all of them would overlook what helps, to spare a confirmation that fails.
 
 Not here: intervals (``stats.contrasts``), the order of races and their confidence (``tuning``).
 """
@@ -20,6 +23,20 @@ from steelyard.experiment.engine import failed
 from steelyard.records.experiment import Experiment
 
 _BEHIND = (Outcome.WORSE, Outcome.EQUIVALENT)
+
+
+def is_behind(answer: Answer, experiment: Experiment) -> bool:
+    """Return whether an arm is known not to be better by the smallest effect that matters."""
+    _, high = gain_ends(answer, experiment)
+    matters = 1 + experiment.plan.least_effect_ratio
+    return answer.outcome in _BEHIND or (high is not None and high < matters)
+
+
+def gain_ends(answer: Answer, experiment: Experiment) -> tuple[float | None, float | None]:
+    """Return the interval of the gain of an arm, above 1 is better."""
+    if answer.low is None or answer.high is None or experiment.metric.better == "higher":
+        return answer.low, answer.high
+    return 1 / answer.high, 1 / answer.low
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +55,10 @@ def standing(experiment: Experiment) -> Standing:
     if not experiment.trials:
         return Standing(None, tuple(arm.name for arm in experiment.arms))
     alive = {arm.name for arm in experiment.arms if failed(experiment, arm.name) is None}
-    beside_base = {one.arm: one for one in answers(experiment, is_over=False) if one.arm in alive}
+    beside_base = {one.arm: one for one in _each(experiment) if one.arm in alive}
     better = [one for one in beside_base.values() if one.outcome is Outcome.BETTER]
     if not better:
-        still = [name for name, one in beside_base.items() if one.outcome not in _BEHIND]
+        still = [name for name, one in beside_base.items() if not is_behind(one, experiment)]
         return Standing(None, (base, *still) if still else ())
     leader = max(better, key=lambda one: gain(one, experiment)).arm
     # A level that is not yet better than the base may still beat the leader.
@@ -49,15 +66,20 @@ def standing(experiment: Experiment) -> Standing:
     for _ in experiment.arms:
         rivals = [
             one
-            for one in answers(experiment, is_over=False, base=leader)
-            if one.arm in beside_base and beside_base[one.arm].outcome not in _BEHIND
+            for one in _each(experiment, base=leader)
+            if one.arm in beside_base and not is_behind(beside_base[one.arm], experiment)
         ]
         ahead = [one for one in rivals if one.outcome is Outcome.BETTER]
         if not ahead:
             break
         leader = max(ahead, key=lambda one: gain(one, experiment)).arm
-    still = [one.arm for one in rivals if one.outcome is Outcome.UNDECIDED]
+    still = [one.arm for one in rivals if one.outcome is Outcome.UNDECIDED and not is_behind(one, experiment)]
     return Standing(leader, (leader, *still) if still else ())
+
+
+def _each(experiment: Experiment, base: str | None = None) -> list[Answer]:
+    """Return the answers of a race, each by itself at the confidence of its plan."""
+    return answers(experiment, is_over=False, base=base, comparisons=1)
 
 
 def still_racing(experiment: Experiment) -> tuple[str, ...]:

@@ -10,10 +10,11 @@ levels that were chosen, none where no knob helps.
    left out for good, one at a time, since two knobs may stand in for each other.
 3. Confirm. What is left beside the machine as found, over all blocks, for one look.
 
-The confidence of a search is shared by all its comparisons (Bonferroni: races, and within a race every pair
-of levels, since the one with which the others are compared is itself chosen by the values), that of the
-ablation by all of its rounds. Ablation and confirmation decide on new values, so that the choice does not
-flatter the chosen.
+A search only chooses what is confirmed: each of its comparisons has the whole confidence (``race``). What it
+says of levels in the end, such as "no knob helps by more than 1 %", holds for all of them together
+(Bonferroni: races, and within a race every pair of levels, since the one with which the others are compared
+is itself chosen by the values). The ablation's confidence is shared by all of its rounds. Ablation and
+confirmation decide on new values, so that the choice does not flatter the chosen.
 
 Invariant: everything here follows from the record and its experiments, so that a tuning that was killed goes
 on where it was: experiments that are complete are read, not made.
@@ -39,6 +40,7 @@ from steelyard.tune.proposals import Proposals
 from steelyard.tune.race import (
     answer_of,
     gain,
+    gain_ends,
     most_dispensable,
     reasons,
     standing,
@@ -55,6 +57,9 @@ _PASSES = 4
 _ROUNDS, _PROPOSALS = 16, 8
 """Races of proposed combinations, and how many of these each has."""
 _MOST_COMBINATIONS = 512
+NEGLIGIBLE = 5.0
+"""A tuning whose levels all help by less than so many times the smallest effect that matters says that none
+helps by more than that; one that leaves more open is undecided."""
 _SEARCH_SHARE, _ABLATE_SHARE = 0.6, 0.75
 """Of the time: until the end of the search, and of the ablation."""
 _FEWEST_BLOCKS = 5
@@ -163,10 +168,10 @@ class Tuner:
             "search",
             name,
             arms,
-            self._split(races, len(levels)),
+            self.tuning.plan.confidence,
             self._racing(len(self.knobs) - len(self._raced())),
         )
-        self._tell(made, "search", name)
+        self._tell(made, "search", name, comparisons=_pairs(races, len(levels)))
         return standing(made).leader
 
     def tuning_knob(self, name: str) -> list[str]:
@@ -188,8 +193,8 @@ class Tuner:
         ]
         named = {AS_FOUND if not one else _text(one): one for one in combinations}
         arms = [self._arm(name, one) for name, one in named.items()]
-        made = self._experiment("search", "all", arms, self._split(1, len(arms) - 1), still_racing)
-        self._tell(made, "search", None)
+        made = self._experiment("search", "all", arms, self.tuning.plan.confidence, still_racing)
+        self._tell(made, "search", None, comparisons=_pairs(1, len(arms) - 1))
         leader = standing(made).leader
         return {} if leader is None else dict(named[leader])
 
@@ -209,9 +214,9 @@ class Tuner:
                 break
             arms = [self._arm(_text(best) or AS_FOUND, best)]
             arms += [self._arm(name, one) for name, one in named.items()]
-            split = self._split(_ROUNDS, len(named))
-            made = self._experiment("search", "proposed", arms, split, self._racing(_ROUNDS - turn))
-            self._tell(made, "search", None)
+            rule = self._racing(_ROUNDS - turn)
+            made = self._experiment("search", "proposed", arms, self.tuning.plan.confidence, rule)
+            self._tell(made, "search", None, comparisons=_pairs(_ROUNDS, len(named)))
             gains = {}
             for answer in answers(made, is_over=False):
                 gains[answer.arm] = best_gain + math.log(gain(answer, made)) if answer.blocks else None
@@ -242,23 +247,24 @@ class Tuner:
     def _confirm(self, kept: Levels) -> tuple[Levels, str]:
         """Compare the whole with the machine as found; return what is kept, and what came of it."""
         if not kept:
-            return {}, UNDECIDED if open_knobs(self.tuning) else NONE
+            return {}, UNDECIDED if self._is_open() else NONE
         arms = [self._arm(AS_FOUND, {}), self._arm(WHOLE, kept)]
         made = self._experiment("confirm", "whole", arms, self.tuning.plan.confidence, None, 1.0)
         self._tell(made, "confirm", None)
         outcome = answer_of(made, WHOLE).outcome
         if outcome is Outcome.BETTER:
             return kept, BETTER
-        is_open = outcome is Outcome.UNDECIDED or open_knobs(self.tuning)
-        return {}, UNDECIDED if is_open else NONE
+        return {}, UNDECIDED if self._is_open() else NONE
 
-    def _split(self, races: int, levels: int = 1) -> float:
-        """Return the confidence of one race such that all hold together.
+    def _is_open(self) -> bool:
+        """Return whether a knob that was to be tried may still help by more than is negligible."""
+        most = most_gain(self.tuning)
+        negligible = 1 + NEGLIGIBLE * self.tuning.plan.least_effect_ratio
+        return bool(open_knobs(self.tuning)) or (most is not None and most > negligible)
 
-        A race compares its ``levels`` with what was found, which ``answers`` counts, and with the one that
-        leads, whichever that is: each of the k (k + 1) / 2 pairs counts, and not k of them.
-        """
-        return 1 - (1 - self.tuning.plan.confidence) / max(races, 1) * 2 / (levels + 1)
+    def _split(self, rounds: int) -> float:
+        """Return the confidence of one round of the ablation such that all hold together."""
+        return 1 - (1 - self.tuning.plan.confidence) / max(rounds, 1)
 
     def _arm(self, name: str, levels: Levels) -> ExperimentArm:
         """Return an arm with these levels; knobs that are not named stay as they are."""
@@ -370,15 +376,21 @@ class Tuner:
         self._change(evidence=[*self.tuning.evidence, skipped])
 
     def _tell(
-        self, made: Experiment, purpose: str, knob: str | None, *, without: Levels | None = None
+        self,
+        made: Experiment,
+        purpose: str,
+        knob: str | None,
+        *,
+        without: Levels | None = None,
+        comparisons: int | None = None,
     ) -> None:
-        """Write down what an experiment says of each arm."""
+        """Write down what an experiment says of each arm, with intervals that hold together with as many."""
         # Of an experiment that may have stopped early, the interval for every look.
         is_over = not made.plan.stop_early
         dropped = reasons(made, (arm.name for arm in made.arms))
         found = [
             self._evidence(made, answer, purpose, knob, dropped.get(answer.arm), without)
-            for answer in answers(made, is_over=is_over)
+            for answer in answers(made, is_over=is_over, comparisons=comparisons)
         ]
         self._change(evidence=[*self.tuning.evidence, *found])
 
@@ -391,7 +403,7 @@ class Tuner:
         dropped: str | None,
         without: Levels | None,
     ) -> TuningEvidence:
-        low, high = _ends(answer, made)
+        low, high = gain_ends(answer, made)
         ratio = None if answer.ratio is None else gain(answer, made)
         # An ablation's arms leave a knob out: what the knob brings is the other way round.
         outcome = answer.outcome
@@ -418,28 +430,47 @@ class Tuner:
         self.keep(self.tuning)
 
 
-def _ends(answer: Answer, made: Experiment) -> tuple[float | None, float | None]:
-    """Return the interval of the gain, above 1 is better."""
-    if answer.low is None or answer.high is None or made.metric.better == "higher":
-        return answer.low, answer.high
-    return 1 / answer.high, 1 / answer.low
+def _pairs(races: int, levels: int) -> int:
+    """Return how many comparisons a search has: in each race, each pair of its levels and what was found."""
+    return max(races, 1) * levels * (levels + 1) // 2
 
 
 def _text(levels: Levels) -> str:
     return " ".join(f"{name}={level}" for name, level in levels.items())
 
 
-def open_knobs(tuning: Tuning) -> list[str]:
-    """Return the knobs of which the search does not know whether they help: undecided, or not tried.
-
-    Of a knob that was raced several times, the last race counts. Combinations have no knob: "".
-    """
+def _last_races(tuning: Tuning) -> list[TuningEvidence]:
+    """Return what the search says of each level; of a knob that was raced several times, the last race."""
     search = [one for one in tuning.evidence if one.purpose == "search"]
     last = {one.knob: one.experiment for one in search}
+    return [one for one in search if one.knob is None or one.experiment == last[one.knob]]
+
+
+def open_knobs(tuning: Tuning) -> list[str]:
+    """Return the knobs that may help by more than is negligible, or were not tried.
+
+    Combinations have no knob: "".
+    """
+    negligible = 1 + NEGLIGIBLE * tuning.plan.least_effect_ratio
     still = (
         one.knob or ""
-        for one in search
-        if one.outcome in ("undecided", "not-tried")
-        and (one.knob is None or one.experiment == last[one.knob])
+        for one in _last_races(tuning)
+        if one.outcome == "not-tried"
+        or (one.outcome == "undecided" and (one.high is None or one.high > negligible))
     )
     return list(dict.fromkeys(still))
+
+
+def most_gain(tuning: Tuning) -> float | None:
+    """Return the most by which any level that was tried can help, above 1; None where one has no interval.
+
+    What won alone and was not confirmed can help by what the confirmation leaves.
+    """
+    confirmed = next((one for one in tuning.evidence if one.purpose == "confirm"), None)
+    ends = [
+        confirmed.high if confirmed is not None and one.outcome == "better" else one.high
+        for one in _last_races(tuning)
+        if one.outcome != "dropped"
+    ]
+    known = [end for end in ends if end is not None]
+    return max([1.0, *known]) if ends and len(known) == len(ends) else None

@@ -5,6 +5,7 @@ In: the record. Out: renderables for a `rich` console.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich import box
@@ -17,7 +18,7 @@ from steelyard.records.tuning import Tuning, TuningEvidence, TuningKnob, TuningL
 from steelyard.report import format as fmt
 from steelyard.report.experiment.table import change
 from steelyard.report.terminal import safe
-from steelyard.tune.tuning import NONE, UNDECIDED, open_knobs
+from steelyard.tune.tuning import NONE, UNDECIDED, most_gain, open_knobs
 
 PURPOSES = (
     ("confirm", "confirmation: the whole beside the machine as found"),
@@ -41,16 +42,31 @@ def heading(tuning: Tuning) -> str:
     if tuning.outcome == "better" and confirmed is not None:
         levels = ", ".join(f"{name}={level}" for name, level in tuning.chosen.items())
         return f"Soft SKU: {levels}: {gain_text(confirmed)} of {tuning.metric.name}"
-    if tuning.outcome == NONE:
-        if confirmed is not None:
-            return f"No knob helps: what won alone was not confirmed ({gain_text(confirmed)})"
-        return "No knob helps: every level that was tried is worse than what was found, or equivalent to it"
+    most = most_gain(tuning)
+    if tuning.outcome == NONE and most is None:
+        return "No knob helps: every level that was tried was dropped"
+    if tuning.outcome == NONE and most is not None:
+        lost = "" if confirmed is None else f"; what won alone was not confirmed ({gain_text(confirmed)})"
+        return f"No knob helps by more than {_percent(most)}{lost}"
     if tuning.outcome == UNDECIDED:
         if confirmed is not None:
             return f"Not decided: what won alone was not confirmed ({gain_text(confirmed)})"
         count, tried = len(open_knobs(tuning)), sum(one.reason is None for one in tuning.knobs)
-        return f"Undecided: no level is shown to be better than what was found; {_undecided(count, tried)}"
+        bound = "" if most is None else f", and none helps by more than {_percent(most)}"
+        return (
+            f"Undecided: no level is shown to be better than what was found{bound};"
+            f" {_undecided(count, tried)}"
+        )
     return f"Not known: {tuning.status_reason or tuning.status}"
+
+
+def _percent(ratio: float) -> str:
+    """Return how much a gain is, rounded up so that it stays a bound.
+
+    >>> _percent(1.00412), _percent(1.0)
+    ('0.5 %', '0.1 %')
+    """
+    return f"{max(math.ceil((ratio - 1) * 1000 - 1e-9), 1) / 10:g} %"
 
 
 def _undecided(count: int, tried: int) -> str:
@@ -84,10 +100,8 @@ def notes(tuning: Tuning) -> list[str]:
         for one in tuning.evidence
         if one.outcome == "dropped"
     ]
-    undecided = {
-        one.knob for one in tuning.evidence if one.purpose == "search" and one.outcome == "undecided"
-    }
-    if undecided:
+    untried = {one.knob or "" for one in tuning.evidence if one.outcome == "not-tried"}
+    if undecided := set(open_knobs(tuning)) - untried:
         names = ", ".join(sorted(name or "combinations" for name in undecided))
         found.append(f"undecided within time or blocks: {names}; more --budget or --blocks would tell")
     # Levels of one race mostly have the same reason.
@@ -112,7 +126,7 @@ def fine_print(tuning: Tuning) -> str:
     return (
         f"{tuning.trials} trials, {plan.strategy}; + is better; intervals of {plan.confidence:.0%} for all"
         " comparisons of the search together, and again for those of the ablation and for the confirmation,"
-        " on new values"
+        " on new values; a level goes on to the confirmation by its own interval, which is narrower"
     )
 
 

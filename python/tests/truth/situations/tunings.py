@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from steelyard.records.tuning import Tuning
+from steelyard.tune.tuning import most_gain
 from tests.tune.server import server, tune_server
 from tests.tune.surface import Surface, optimum, throughput, tune, tuning
 
@@ -49,6 +53,36 @@ def _told_apart(random: Random) -> Outcome:
     surface = Surface(random, function=lambda levels: 100.0)
     record = tune(surface, tuning(_seed(random), blocks=60, known=_ALIKE))
     return Outcome(any(one.outcome in ("better", "worse") for one in record.evidence))
+
+
+def _of_eight(random: Random, helps: float, noise: float = 0.01) -> Tuning:
+    """Tune eight knobs of two levels, one of which helps."""
+    knobs = {f"knob{index}": ("off", "on") for index in range(8)}
+    surface = Surface(
+        random, noise=noise, function=lambda levels: 100.0 * (1 + helps * (levels.get("knob3") == "on"))
+    )
+    return tune(surface, tuning(_seed(random), blocks=40, known=knobs))
+
+
+def _one_of_eight(random: Random, helps: float) -> Outcome:
+    return Outcome(_of_eight(random, helps).chosen == {"knob3": "on"})
+
+
+def _chosen_of_eight(random: Random) -> Outcome:
+    return Outcome(_of_eight(random, 0.0).outcome == "better")
+
+
+def _none_of_eight(random: Random) -> Outcome:
+    return Outcome(_of_eight(random, 0.0).outcome == "none")
+
+
+def _at_most(random: Random, helps: float) -> Outcome:
+    """Whether "no knob helps by more than x" holds, where it is said."""
+    record = _of_eight(random, helps)
+    most = most_gain(record)
+    if record.outcome != "none" or most is None:
+        return Outcome(None)
+    return Outcome(most >= 1 + helps, width=most - 1)
 
 
 def _gain(random: Random) -> Outcome:
@@ -110,6 +144,44 @@ STATISTICS = (
                 _told_apart,
                 trials=400,
                 quick=6,
+            ),
+            Situation(
+                "8 knobs at 1 % noise, none helps: one declared",
+                Claim.FALSE,
+                _chosen_of_eight,
+                trials=200,
+                quick=2,
+            ),
+            Situation(
+                "8 knobs at 1 % noise, none helps: said so",
+                Claim.FOUND,
+                _none_of_eight,
+                trials=200,
+                quick=2,
+                bar=0.8,
+                before="0 %, undecided after 944 trials",
+            ),
+            Situation(
+                "8 knobs at 1 % noise, one helps by 1 %: found",
+                Claim.FOUND,
+                partial(_one_of_eight, helps=0.01),
+                trials=200,
+                before="0 %",
+            ),
+            Situation(
+                "8 knobs at 1 % noise, one helps by 2 %: found",
+                Claim.FOUND,
+                partial(_one_of_eight, helps=0.02),
+                trials=200,
+                bar=0.9,
+                before="44 %",
+            ),
+            Situation(
+                "8 knobs at 1 % noise, one helps by 1 %: no knob helps by more than x",
+                Claim.HOLDS,
+                partial(_at_most, helps=0.01),
+                trials=200,
+                bar=0.93,
             ),
             Situation("gain of a confirmed soft SKU", Claim.HOLDS, _gain, trials=100),
         ),
