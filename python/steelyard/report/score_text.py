@@ -87,7 +87,7 @@ def _ends(low: float, high: float) -> str:
 def _interval(low: float | None, high: float | None, missing: str | None, spread: float | None) -> str:
     scatter = "" if spread is None else f"; spread of the runs {fmt.quantity(spread, 'ratio')}"
     if low is not None and high is not None:
-        return f"95 % interval {_ends(low, high)}{scatter}"
+        return f"95 % interval {_ends(low, high)} within one session{scatter}"
     return f"{missing or 'no interval'}{scatter}"
 
 

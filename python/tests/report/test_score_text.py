@@ -61,7 +61,9 @@ def test_the_words_of_a_member() -> None:
     several = member(no_interval=None, score_low=0.95, score_high=1.04, spread_ratio=0.042)
     words = member_text(several)
     assert words is not None
-    assert plain(words.interval) == "95 % interval 0.950× to 1.04×; spread of the runs 4.20 %"
+    assert (
+        plain(words.interval) == "95 % interval 0.950× to 1.04× within one session; spread of the runs 4.20 %"
+    )
     assert short_interval(several) == "0.950× to 1.04×"
     assert member_text(member(score=None)) is None
 

@@ -8,7 +8,8 @@ difference matters to anybody), the prediction interval of another check from th
 and both intervals together (root of the sum of squares). A check asks of some fifty figures at once: each has
 its share of `FALSE_RATIO` (Bonferroni). The earlier checks' standard deviation is that of the figure or of
 its family, whichever is larger: of two or three checks one alone may seem quiet by chance. One earlier check
-alone says nothing of how checks differ: the floor then counts twice.
+alone says nothing of how checks differ but by how far the figures of other families changed since: the floor
+then counts twice, and their median change is taken for the noise.
 
 Not here: measuring, storing, drawing.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from steelyard.analyze.health.figures import Figure, figures, pairs_by_class
 from steelyard.records import HealthResult
@@ -121,6 +122,9 @@ class Family:
     """How many have one."""
     check_figures: int = 1
     """Figures of the whole check, all families together."""
+    change: float = 0.0
+    """Standard deviation, by the median, of how far the logarithms of other families' figures changed since
+    the only earlier check."""
 
     @classmethod
     def of(cls, members: Sequence[Sequence[Figure]], count: int) -> Family:
@@ -140,7 +144,8 @@ def tolerance(figure: Figure, earlier: Sequence[Figure], family: Family | None =
     logs = _logarithms(earlier)
     if len(logs) == 1:
         floor *= 2
-        spread = 0.0
+        known = family or Family()
+        spread = _quantile(math.inf, known.check_figures) * known.change
     else:
         spread = _foreseen(logs, family or Family())
     # The middle of several checks is known better than one of them.
@@ -151,13 +156,18 @@ def tolerance(figure: Figure, earlier: Sequence[Figure], family: Family | None =
 
 def _foreseen(logs: Sequence[float], family: Family) -> float:
     """Return how far the logarithm of another check may lie from the middle of ``logs``."""
-    # Loading it takes longer than a whole check's comparison; a machine's first check has no use for it.
-    from scipy.special import stdtrit
-
     freedom = (len(logs) - 1) * min(FAMILY_WORTH, family.figures)
     # A median of n values varies by pi / 2 as much as their mean.
     error = math.sqrt(max(_variance(logs), family.variance) * (1 + math.pi / 2 / len(logs)))
-    return float(stdtrit(freedom, 1 - FALSE_RATIO / family.check_figures)) * error
+    return _quantile(freedom, family.check_figures) * error
+
+
+def _quantile(freedom: float, figures: int) -> float:
+    """Return how many standard deviations one of so many figures strays by chance."""
+    # Loading it takes longer than a whole check's comparison; a machine's first check has no use for it.
+    from steelyard.stats.sequential import student_quantile
+
+    return student_quantile(1 - FALSE_RATIO / figures, freedom)
 
 
 def _logarithms(figures: Sequence[Figure]) -> list[float]:
@@ -242,8 +252,29 @@ def compare_figures(now: Sequence[Figure], past: Mapping[str, Sequence[Figure]])
     families: dict[str, list[Sequence[Figure]]] = {}
     for figure in now:
         families.setdefault(figure.family, []).append(past.get(figure.id, ()))
-    noise = {name: Family.of(members, len(now)) for name, members in families.items()}
+    noise = {
+        name: replace(Family.of(members, len(now)), change=_change_of_others(name, now, past))
+        for name, members in families.items()
+    }
     return [compare_figure(figure, past.get(figure.id, []), noise[figure.family]) for figure in now]
+
+
+_NORMAL = 1.4826
+"""Standard deviation of a normal distribution over the median of its distances from the middle."""
+
+
+def _change_of_others(family: str, now: Sequence[Figure], past: Mapping[str, Sequence[Figure]]) -> float:
+    """Return how far figures of other families changed since the only earlier check; 0 where nothing tells.
+
+    What ails one family leaves the others alone.
+    """
+    pairs = ((figure, past.get(figure.id, ())) for figure in now if figure.family != family)
+    changes = [
+        abs(math.log(figure.value / earlier[0].value))
+        for figure, earlier in pairs
+        if len(earlier) == 1 and figure.value and earlier[0].value
+    ]
+    return _NORMAL * statistics.median(changes) if changes else 0.0
 
 
 def _was_requested(key: str, result: HealthResult) -> bool:

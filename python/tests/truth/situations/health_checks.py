@@ -90,6 +90,14 @@ STATISTICS = (
             _situation("noise of 3 %, heavy tails", "37 %", between=0.03, heavy=True),
             _situation("noise of 5 %, common to all figures", "29 %", between=0.05, shared=0.9),
             _situation("noise of 1.5 %, one earlier check", "0 %", between=0.015, earlier=1),
+            _situation("noise of 3 %, one earlier check", "13 %", between=0.03, earlier=1),
+            _situation("noise of 6 %, one earlier check", "84 %", between=0.06, earlier=1),
+            Situation(
+                "memory 25 % slower found, noise of 1.5 %, one earlier check",
+                Claim.FOUND,
+                partial(_found, between=0.015, slow=1.25, earlier=1),
+                trials=200,
+            ),
             _situation("noise of 3 %, two earlier checks", "71 %", between=0.03, earlier=2),
             _situation("noise of 1.5 %, repeats differ by 10 %", "2 %", between=0.015, within=0.1),
             Situation(
