@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import fmean, geometric_mean
+from statistics import fmean, geometric_mean, median
 
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentGuard, ExperimentTrial
 from steelyard.stats.contrasts import Contrast, Effect, Order, blocks_needed, contrast
@@ -126,6 +126,12 @@ class Answer:
     """Of a trial made one later within its block, which is taken out; None where the order is not known."""
     carry_over: Effect | None = None
     """Of following a trial of the arm rather than of the base; taken out where it exceeds its error."""
+    worst_ratio: float | None = None
+    """The worst of the arm's values over their median."""
+    unseen_ratio: float | None = None
+    """What happens in fewer of the arm's trials than this may not have been seen, with a confidence of 95 %:
+    of n trials, 1 - 0.05^(1/n), about 3 / n (J. Hanley and A. Lippman-Hand, "If Nothing Goes Wrong, Is
+    Everything All Right?", JAMA 249, 1983)."""
 
     @property
     def is_known(self) -> bool:
@@ -435,6 +441,8 @@ def _answer(
         caution=found.caution,
         position=found.position,
         carry_over=found.carry_over,
+        worst_ratio=(min if experiment.metric.better == "higher" else max)(second) / median(second),
+        unseen_ratio=1 - 0.05 ** (1 / len(second)),
     )
 
 

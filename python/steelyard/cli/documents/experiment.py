@@ -84,6 +84,14 @@ class AnswerEntry(Value):
         description="Of following a trial of the arm rather than of the base, which is taken out of `ratio`"
         " where it exceeds its error; null where that is not known",
     )
+    worst_ratio: float | None = Field(
+        default=None, description="The worst of the arm's values over their median, null without values"
+    )
+    unseen_ratio: float | None = Field(
+        default=None,
+        description="What happens in fewer of the arm's trials than this may not have been seen, with a"
+        " confidence of 95 %; null without values",
+    )
 
 
 class LevelEntry(Value):

@@ -168,6 +168,18 @@ def _effects_of_order(answer: Answer, experiment: Experiment) -> list[str]:
     return found
 
 
+def _rare(answer: Answer) -> str | None:
+    """Return what a good answer may have missed: a collapse in few of the trials."""
+    is_good = answer.outcome in (Outcome.BETTER, Outcome.EQUIVALENT)
+    if not is_good or answer.worst_ratio is None or answer.unseen_ratio is None:
+        return None
+    unseen = fmt.plain(fmt.quantity(answer.unseen_ratio, "ratio"))
+    return (
+        f"arm {answer.arm}: its worst trial is {change(answer.worst_ratio)} beside its median; a collapse in"
+        f" fewer than {unseen} of trials may not have been seen in {answer.blocks}"
+    )
+
+
 def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
     """Return what a reader must know: lost trials, correlation, why it ended."""
     found = []
@@ -197,6 +209,7 @@ def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
         if answer.caution is not None:
             found.append(f"arm {answer.arm}: {answer.caution}")
         found += _effects_of_order(answer, experiment)
+        found += [] if (rare := _rare(answer)) is None else [rare]
         found += [
             f"arm {answer.arm}: guardrail {guard.name} is not known: {guard.reason}"
             for guard in answer.guards
@@ -261,7 +274,7 @@ def summary(
         parts.append(table)
     if by_factor:
         parts.append(_factors(by_factor))
-    look = "holds at all looks together" if answers[0].holds_at_every_look else "for one look, at the end"
+    look = "at all looks" if answers[0].holds_at_every_look else "for one look, at the end"
     parts.append(
         Text(
             f"intervals of {experiment.plan.confidence:.0%}{_together(answers, by_factor)}, {look};"
