@@ -12,8 +12,10 @@ Samples of one task are alike, and tasks are not: a histogram of ten tasks is te
 it has. `clustered` takes the sandwich of that curvature and the sums of scores by task instead (Liang and
 Zeger, Biometrika 73, 1986), with Student's t by Kish's effective number of tasks.
 
-Invariants: a histogram that no curve can be fitted to gives None with a reason, never a curve; with fewer
-than ``LEAST_TASKS`` tasks in effect there are no errors and no intervals, with a reason.
+Invariants: a histogram that no curve fits gives None with a reason, never a curve: CPI of few distinct values
+has a likeliest curve like any other, whose quantiles lie anywhere. The same holds for a quantile (`tail`)
+that another share of the samples lies above than the curve says. With fewer than ``LEAST_TASKS`` tasks in
+effect there are no errors and no intervals, with a reason.
 
 Not here: which bins, and the sums by task (``fleet.cpi.distribution``).
 """
@@ -33,6 +35,14 @@ _FEWEST_SAMPLES = 50
 _TINY = 1e-300
 _LARGEST_TAU = 0.9
 _STEP = 2e-3
+LARGEST_DISTANCE = 0.1
+"""A curve further from the samples than this, and further than chance, does not describe them: beyond some
+value lies a share of the samples that is wrong by 10 percentage points."""
+_CHANCE_DISTANCE = 1.358
+"""Times 1/sqrt(samples): what samples of the very curve stay below in 95 of 100 cases (Kolmogorov)."""
+_TAIL_FACTOR = 2.0
+"""How many times more, or fewer, samples than it says may lie above a quantile."""
+_TAIL_CHANCE = 0.01
 LEAST_TASKS = 8.0
 """Tasks, counted by their samples (Kish), that errors need."""
 Interval = tuple[float, float]
@@ -170,8 +180,60 @@ def fit_gev(histogram: Histogram) -> tuple[GevFit | None, str | None]:
     if start is None:
         return None, "the histogram is too skewed for any such curve"
     curve = _most_likely(histogram, start)
-    errors = _standard_errors(histogram, curve)
-    return GevFit(curve, *errors, histogram.total, distance(histogram, curve)), None
+    far = distance(histogram, curve)
+    most = max(LARGEST_DISTANCE, chance_distance(histogram.total))
+    if not far <= most:
+        return None, f"no GEV fits: the nearest is {far:.2f} away from the samples (limit {most:.2g})"
+    return GevFit(curve, *_standard_errors(histogram, curve), histogram.total, far), None
+
+
+def tail(histogram: Histogram, fit: GevFit, probability: float) -> tuple[float | None, str | None]:
+    """Return the curve's quantile, or None and the reason: the samples' share above it is another.
+
+    The share may differ by a factor of ``_TAIL_FACTOR``, and by what chance explains (binomial).
+    """
+    from scipy.special import bdtr, bdtrc
+
+    value = fit.gev.quantile(probability)
+    if not math.isfinite(value):
+        return None, f"no GEV fits the tail: its {probability:g} quantile is not finite"
+    expected, count = 1 - probability, max(math.floor(histogram.total), 1)
+    seen = share_above(histogram, value)
+    above = round(seen * count)
+    few, many = expected / _TAIL_FACTOR, min(_TAIL_FACTOR * expected, (1 + expected) / 2)
+    too_few = float(bdtr(above, count, few)) < _TAIL_CHANCE
+    too_many = above > 0 and float(bdtrc(above - 1, count, many)) < _TAIL_CHANCE
+    if not too_few and not too_many:
+        return value, None
+    return None, (
+        f"no GEV fits the tail: {_percent(seen)} of the samples lie above its {probability:g} quantile"
+        f" ({value:.3g}), not {_percent(expected)}"
+    )
+
+
+def share_above(histogram: Histogram, value: float) -> float:
+    """Return the share of the samples above ``value``, each bin taken as uniform; there is a bin."""
+    part = np.clip((histogram.high - value) / (histogram.high - histogram.low), 0.0, 1.0)
+    return float((part * histogram.count).sum() / histogram.total)
+
+
+def sample_quantile(histogram: Histogram, probability: float) -> float:
+    """Return the end of the bin in which the share ``probability`` of the samples is reached.
+
+    The end, because a bin may hold one value many times: no sample of it may lie above.
+    """
+    reached = np.cumsum(histogram.count) / histogram.total
+    place = int(np.searchsorted(reached, probability * (1 - 1e-12)))
+    return float(histogram.high[min(place, len(reached) - 1)])
+
+
+def chance_distance(samples: float) -> float:
+    """Return the distance that independent samples of the very curve stay below in 95 of 100 cases."""
+    return _CHANCE_DISTANCE / math.sqrt(samples)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
 
 
 def l_moments(histogram: Histogram) -> tuple[float, float, float]:

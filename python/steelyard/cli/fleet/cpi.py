@@ -23,8 +23,16 @@ if TYPE_CHECKING:
 _STORED, _COMPUTED = "stored", "computed"
 
 Sigmas = Annotated[float, typer.Option(help="Threshold in standard deviations above the mean.")]
-Threshold = Annotated[str, typer.Option(metavar="sigma|gev", help="Threshold to use.")]
-Quantile = Annotated[float, typer.Option(help="Quantile of the fitted tail to use as the threshold.")]
+Threshold = Annotated[
+    str,
+    typer.Option(
+        metavar="sigma|gev",
+        help="Threshold: mean + sigmas, or a quantile of the GEV (of the samples where none fits).",
+    ),
+]
+Quantile = Annotated[
+    float, typer.Option(help="Quantile of the fitted tail, or of the samples, to use as the threshold.")
+]
 MinTasks = Annotated[int, typer.Option(help="Minimum tasks for a spec.")]
 MinSamples = Annotated[int, typer.Option(help="Minimum samples of each task.")]
 LookBack = Annotated[int, typer.Option(metavar="SECONDS", help="Length of the window for suspects.")]

@@ -23,13 +23,26 @@ import numpy as np
 
 from steelyard.fleet.cpi.samples import KEYS, Guards, counted
 from steelyard.fleet.cpi.specs import Spec, SpecSettings
-from steelyard.stats.gev import GevFit, Histogram, TaskSums, clustered, fit_gev, scores
+from steelyard.stats.gev import (
+    GevFit,
+    Histogram,
+    TaskSums,
+    chance_distance,
+    clustered,
+    fit_gev,
+    sample_quantile,
+    scores,
+    share_above,
+    tail,
+)
 from steelyard.telemetry.arrays import floats, integers, texts
 from steelyard.telemetry.deferred import ibis
 
 BINS_PER_SD = 16
 TAIL_QUANTILE = 0.96
 """What mean + 2 sd is on the published distribution: a share of 0.0404 lies above it."""
+_FEWEST_BEYOND = 5
+"""Samples above a quantile of the samples that make it one."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +68,14 @@ class Distribution:
     def chance_distance(self) -> float | None:
         """The distance that samples of the very curve stay below in 95 of 100 cases; None without samples."""
         samples = self.spec.effective_samples or self.histogram.total
-        return 1.358 / math.sqrt(samples) if samples > 0 else None
+        return chance_distance(samples) if samples > 0 else None
 
     def above(self, value: float) -> tuple[float | None, float | None]:
         """Return which share of the samples, and of the curve, lies above ``value``, if there is one."""
         bins = self.histogram
         if not len(bins.count):
             return None, None
-        part = np.clip((bins.high - value) / (bins.high - bins.low), 0.0, 1.0)
-        seen = float((part * bins.count).sum() / bins.total)
-        return seen, None if self.fit is None else float(1 - self.fit.gev.cdf(value))
+        return share_above(bins, value), None if self.fit is None else float(1 - self.fit.gev.cdf(value))
 
     def document(self) -> dict[str, Any]:
         """Return the distribution for ``--json``."""
@@ -237,28 +248,41 @@ def _with_errors(distribution: Distribution, row: dict[str, Any] | None) -> Dist
 def with_tails(
     specs: Sequence[Spec], distributions: Sequence[Distribution], quantile: float = TAIL_QUANTILE
 ) -> list[Spec]:
-    """Return ``specs`` with the fitted curve and its ``quantile`` as another threshold."""
+    """Return ``specs`` with the fitted curve and ``quantile`` of it, and of the samples, as other thresholds.
+
+    Without a curve that fits, and with one that has another share of the samples above its quantile than it
+    says, there is no threshold of it but a reason.
+    """
     if not 0 < quantile < 1:
         raise ValueError(f"a quantile of {quantile} is not between 0 and 1")
     by_key = {distribution.spec.key: distribution for distribution in distributions}
-    extended = []
-    for spec in specs:
-        distribution = by_key.get(spec.key)
-        if distribution is None or distribution.fit is None:
-            why = spec.missing if distribution is None else distribution.missing
-            extended.append(replace(spec, gev=None, gev_missing=why))
-        else:
-            tail = distribution.fit.gev.quantile(quantile)
-            extended.append(replace(spec, gev=distribution.fit.gev, gev_missing=None, gev_threshold_cpi=tail))
-    return extended
+    return [_with_tail(spec, by_key.get(spec.key), quantile) for spec in specs]
+
+
+def _with_tail(spec: Spec, found: Distribution | None, quantile: float) -> Spec:
+    if found is None:
+        return replace(spec, gev=None, gev_missing=spec.missing)
+    bins = found.histogram
+    beyond = (spec.effective_samples or bins.total) * (1 - quantile)
+    enough = len(bins.count) > 0 and beyond >= _FEWEST_BEYOND
+    spec = replace(spec, quantile_threshold_cpi=sample_quantile(bins, quantile) if enough else None)
+    if found.fit is None:
+        return replace(spec, gev=None, gev_missing=found.missing)
+    threshold, missing = tail(bins, found.fit, quantile)
+    gev = found.fit.gev if threshold is not None else None
+    return replace(spec, gev=gev, gev_missing=missing, gev_threshold_cpi=threshold)
 
 
 def by_tail(spec: Spec) -> Spec:
-    """Return ``spec`` with the tail's threshold as the one that counts."""
+    """Return ``spec`` with the tail's threshold as the one that counts: the curve's, else the samples'."""
     if spec.threshold_cpi is None:
         return spec
-    why = None if spec.gev_threshold_cpi is not None else f"no tail was fitted: {spec.gev_missing}"
-    return replace(spec, threshold_cpi=spec.gev_threshold_cpi, missing=why)
+    if spec.gev_threshold_cpi is not None:
+        return replace(spec, threshold_cpi=spec.gev_threshold_cpi, threshold_from="gev")
+    if spec.quantile_threshold_cpi is not None:
+        return replace(spec, threshold_cpi=spec.quantile_threshold_cpi, threshold_from="quantile")
+    missing = f"{spec.gev_missing}; fewer than {_FEWEST_BEYOND} samples above their own quantile"
+    return replace(spec, threshold_cpi=None, threshold_from="quantile", missing=missing)
 
 
 def _distribution(spec: Spec, rows: Sequence[tuple[int, float, float]]) -> Distribution:

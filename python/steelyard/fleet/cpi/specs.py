@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from steelyard.fleet.cpi.samples import KEYS, LARGEST, REASONS, Guards, judged
 from steelyard.stats.gev import Gev
@@ -87,6 +87,10 @@ class Spec:
     gev: Gev | None = None
     gev_missing: str | None = "not requested"
     gev_threshold_cpi: float | None = None
+    quantile_threshold_cpi: float | None = None
+    """The same quantile of the samples themselves; None where too few lie above it."""
+    threshold_from: Literal["sigma", "gev", "quantile"] = "sigma"
+    """What ``threshold_cpi`` is: mean + k sd, or a quantile of the fitted curve or of the samples."""
 
     @property
     def key(self) -> tuple[str, str, str | None]:

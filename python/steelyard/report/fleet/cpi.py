@@ -33,7 +33,7 @@ from steelyard.report.fleet.content import (
     table,
     utc,
 )
-from steelyard.stats.gev import GevFit
+from steelyard.stats.gev import GevFit, tail
 
 MOST_CHARTS = 24
 
@@ -51,11 +51,15 @@ def specs_answer(
     lacking = [spec for spec in specs if not spec.is_usable]
     heading = f"{len(usable)} of {fmt.several(len(specs), 'job')} on a platform have a spec"
     subline = (
-        f"threshold mean + {settings.sigmas:g} sd; a day weighs {settings.day_weight:g} of the next;"
+        f"threshold {_threshold_words(specs, settings, quantile)};"
+        f" a day weighs {settings.day_weight:g} of the next;"
         f" {settings.fewest_tasks} tasks of {settings.fewest_samples} samples"
         f" at {settings.guards.minimum_usage:g} CPU-s/s or more"
     )
     blocks: list[Block] = [_spec_table(usable, quantile)]
+    plain = [spec for spec in usable if spec.threshold_from == "quantile"]
+    if plain:
+        blocks.append(Paragraph(_without_curve(plain, quantile)))
     if written:
         blocks.append(Paragraph(f"Stored for agents: {written}"))
     sections = [Section("specs", "Specs", tuple(blocks))]
@@ -88,6 +92,19 @@ def specs_answer(
         "written": written,
     }
     return Answer("CPI specs", heading, tuple(sections), document, subline, says_no=not usable)
+
+
+def _threshold_words(specs: Sequence[Spec], settings: SpecSettings, quantile: float) -> str:
+    if any(spec.threshold_from != "sigma" for spec in specs):
+        return f"{quantile:g} quantile of a GEV, or of the samples where none fits"
+    return f"mean + {settings.sigmas:g} sd"
+
+
+def _without_curve(specs: Sequence[Spec], quantile: float) -> str:
+    """Return how many jobs' threshold is a quantile of the samples, and the first one's reason."""
+    first = specs[0]
+    words = f"Threshold from the samples' {quantile:g} quantile: {fmt.several(len(specs), 'job')}."
+    return f"{words} {first.job} on {first.platform}: {first.gev_missing}."
 
 
 def _spec_table(specs: Sequence[Spec], quantile: float) -> Any:
@@ -258,6 +275,7 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
         )
         other = min(distribution.others, key=lambda each: each.distance, default=None)
         none = Missing(distribution.missing or "")
+        threshold, why = tail(distribution.histogram, fit, quantile) if fit else (None, distribution.missing)
         rows.append(
             (
                 spec.job,
@@ -265,7 +283,7 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
                 spec.cpi_mean,
                 spec.cpi_sd,
                 _gev(fit) if fit else none,
-                fit.gev.quantile(quantile) if fit else none,
+                threshold if threshold is not None else Missing(why or ""),
                 seen,
                 expected,
                 fit.distance if fit else none,

@@ -161,7 +161,30 @@ def test_the_tail_can_be_the_threshold() -> None:
     assert by_tail(tail).threshold_cpi == tail.gev_threshold_cpi
     assert tail.gev_threshold_cpi == pytest.approx(2.0 - 0.1 * math.log(-math.log(0.99)), abs=0.04)
     lost = by_tail(specs[0])
-    assert (lost.threshold_cpi, lost.missing) == (None, "no tail was fitted: not requested")
+    assert (lost.threshold_cpi, lost.missing) == (
+        None,
+        "not requested; fewer than 5 samples above their own quantile",
+    )
+
+
+def test_cpi_of_few_values_has_the_samples_quantile_for_a_threshold() -> None:
+    rng = np.random.default_rng(5)
+    values, weights = [0.7, 0.987, 1.013, 1.173, 1.211, 1.295, 1.57], [465, 231, 227, 47, 16, 10, 3]
+    cpi = rng.choice(values, 2_000, p=np.array(weights) / sum(weights))
+    rows = [sample(n, task=f"web/{n % 5}", cpi=float(x)) for n, x in enumerate(cpi)]
+    samples = table(rows)
+    specs = find_specs(samples)
+    (found,) = map(by_tail, with_tails(specs, find_distributions(samples, specs), 0.96))
+    assert (found.gev, found.gev_threshold_cpi, found.threshold_from) == (None, None, "quantile")
+    assert found.gev_missing is not None
+    assert found.gev_missing.startswith("no GEV fits: the nearest is 0.3")
+    assert found.threshold_cpi is not None
+    # No more than the asked 4 % lie above it, and it is the least such value but for a bin's width.
+    assert 1.173 < found.threshold_cpi < 1.211
+    (rare,) = map(by_tail, with_tails(specs, find_distributions(samples, specs), 0.999))
+    assert rare.threshold_cpi is None
+    assert rare.missing is not None
+    assert rare.missing.endswith("fewer than 5 samples above their own quantile")
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
