@@ -18,7 +18,7 @@ from steelyard.bench.parameters import Kind, Parameter
 from steelyard.experiment.answers import readings_by_arm, values_by_arm, whole_blocks
 from steelyard.experiment.counting import METRICS
 from steelyard.records.experiment import Experiment
-from steelyard.stats.knees import FEWEST_BLOCKS, Knee, knee
+from steelyard.stats.knees import FEWEST_BLOCKS, Knee, knee, spaced_by_factors
 from steelyard.stats.knees import FEWEST_LEVELS as LEVELS_OF_KNEE
 
 FEWEST_LEVELS = 3
@@ -48,6 +48,11 @@ class Response:
     unit: str
     """Of the levels: `1`, `bytes` or `s`."""
     knee: Knee
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the levels are drawn over their logarithm."""
+        return spaced_by_factors([level.level for level in self.levels])
 
 
 def is_tail(name: str) -> bool:

@@ -55,7 +55,7 @@ def test_arms_with_the_same_answer_share_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("levels", "rates", "reason"),
     [
-        (["1", "2", "3", "4", "5", "6"], [100, 110, 120, 130, 140, 150], "it may be straight"),
+        (["1", "2", "3", "4", "5", "6"], [100, 110, 120, 130, 140, 150], "it may be a straight line"),
         (["1", "2", "3", "4", "5", "6"], [100, 120, 140, 155, 170, 185], "it bends only a little"),
         (["1", "2", "3", "4"], [100, 120, 140, 140], "fewer than 5 levels"),
     ],
@@ -70,13 +70,46 @@ def test_a_curve_without_a_knee_says_why(
     assert f"no knee: {reason}" in experiment("--from", file).stdout
 
 
-def test_levels_spaced_by_factors_are_put_on_a_logarithmic_axis(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rates", "is_log"), [([10, 20, 30, 40, 40, 40, 40], True), ([10, 20, 40, 80, 80, 80, 80], False)]
+)
+def test_doubling_levels_bend_on_the_axis_that_fits(tmp_path: Path, rates: list[float], is_log: bool) -> None:
     levels = [str(2**power) for power in range(7)]
-    knee = answers("--from", curve(tmp_path / "c.csv", levels, [10, 20, 30, 40, 40, 40, 40]))["response"][
-        "knee"
-    ]
-    assert knee["is_log"]
+    knee = answers("--from", curve(tmp_path / "c.csv", levels, rates))["response"]["knee"]
+    assert (knee["is_log"], knee["is_gradual"], knee["side"]) == (is_log, False, None)
     assert 7 < knee["low"] <= knee["at"] <= knee["high"] < 9
+
+
+@pytest.mark.parametrize("power", [0.7, 1])
+def test_doubling_levels_without_a_knee_have_none(tmp_path: Path, power: float) -> None:
+    levels = [2**each for each in range(7)]
+    file = curve(tmp_path / "c.csv", [str(one) for one in levels], [one**power for one in levels])
+    assert answers("--from", file)["response"]["knee"]["at"] is None
+
+
+@pytest.mark.parametrize(("corner", "words"), [(1.8, "knee 2 or below (1 to 2"), (7.4, "knee 7 or above (")])
+def test_a_knee_that_no_reading_encloses_is_said_to_be_outside(
+    tmp_path: Path, corner: float, words: str
+) -> None:
+    levels = [str(level) for level in range(1, 9)]
+    rates = [10 - max(level - corner, 0) for level in range(1, 9)]
+    file = curve(tmp_path / "c.csv", levels, rates, noise=0.002)
+    knee = answers("--from", file)["response"]["knee"]
+    assert knee["low"] <= corner <= knee["high"]
+    assert words in experiment("--from", file).stdout
+
+
+def test_a_curve_without_a_corner_bends_gradually(tmp_path: Path) -> None:
+    levels = [2**each for each in range(7)]
+    names = [str(one) for one in levels]
+    near = curve(tmp_path / "near.csv", names, [(one**-4 + 8**-4) ** -0.25 for one in levels])
+    knee = answers("--from", near)["response"]["knee"]
+    assert knee["is_gradual"]
+    assert 7 < knee["at"] < 11
+    assert "flattens gradually, without a corner" in " ".join(experiment("--from", near).stdout.split())
+    # Serial work of 5 %: concave over the levels, convex over their logarithm, nowhere more than elsewhere.
+    law = curve(tmp_path / "law.csv", names, [one / (1 + 0.05 * (one - 1)) for one in levels])
+    assert "no knee: it bends gradually" in experiment("--from", law).stdout
 
 
 def test_levels_that_are_no_numbers_are_no_curve(tmp_path: Path) -> None:

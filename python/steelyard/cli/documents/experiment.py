@@ -1,6 +1,6 @@
 """What ``steelyard experiment --json`` prints."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -113,7 +113,7 @@ class KneeEntry(Value):
     high: float | None = Field(description="Upper end of it")
     confidence: float = Field(description="Of this interval")
     p_value: float | None = Field(
-        description="Chance of such a bend in a straight line, null where it could not be asked"
+        description="Chance of such a bend where the curve has no knee, null where it could not be asked"
     )
     is_log: bool = Field(description="Whether the lines are straight over the logarithm of the levels")
     before: float | None = Field(
@@ -122,6 +122,18 @@ class KneeEntry(Value):
     )
     after: float | None = Field(description="The same at the slope after")
     reason: str | None = Field(description="Why there is no knee, null where there is one")
+    side: Literal["at or below", "at or above"] | None = Field(
+        default=None,
+        description="Side of `at` on which the knee is, if between the first two or last two levels",
+    )
+    is_gradual: bool = Field(
+        default=False, description="Whether two straight lines do not fit: the curve bends around `at`"
+    )
+    correlation: float | None = Field(
+        default=None,
+        description="Of a level's value with that of the block before, as the interval allows for it;"
+        " null where blocks have no order",
+    )
 
 
 class ResponseEntry(Value):

@@ -22,6 +22,7 @@ from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
 from steelyard.report.terminal import safe
+from steelyard.stats.knees import Side
 
 
 def change(ratio: float) -> str:
@@ -76,7 +77,9 @@ def knee_sentence(curve: Response) -> str:
     low, at, high = (fmt.plain(fmt.quantity(one, curve.unit)) for one in (found.low, found.at, found.high))
     before, after = found.before or 0.0, found.after or 0.0
     what = "turns round" if before * after < 0 else "flattens" if abs(after) < abs(before) else "steepens"
-    return f"knee at {at} ({low} to {high}), where the curve {what}"
+    place = {Side.AT_OR_BELOW: f"{at} or below", Side.AT_OR_ABOVE: f"{at} or above", None: f"at {at}"}
+    gradually = " gradually, without a corner" if found.is_gradual else ""
+    return f"knee {place[found.side]} ({low} to {high}), where the curve {what}{gradually}"
 
 
 GUARD_COLUMNS = ("change", "allowed", "blocks")
