@@ -56,6 +56,8 @@ class Effect:
     clusters: int
     reason: str = ""
     """Why there is no interval."""
+    freedom: float | None = None
+    """Degrees of freedom of the interval."""
 
     def at(self, x: float) -> tuple[float, float | None, float | None]:
         """Return the ratio of y at ``x`` to y at 0, with its interval."""
@@ -181,6 +183,16 @@ def _influence(
     return result
 
 
+def wider(effect: Effect, standard_error: float, p_value: float | None, confidence: float = 0.95) -> Effect:
+    """Return an effect with the larger of its own and this standard error, and with this p value if any."""
+    own = effect.standard_error
+    if effect.low is None or effect.high is None or own is None or not standard_error > own:
+        return effect if p_value is None else replace(effect, p_value=p_value)
+    freedom = np.inf if effect.freedom is None else effect.freedom
+    one = _with_interval(effect, standard_error**2, confidence, freedom)
+    return one if p_value is None else replace(one, p_value=p_value)
+
+
 def _with_interval(bare: Effect, variance: float, confidence: float, freedom: float) -> Effect:
     from scipy.special import stdtr, stdtrit
 
@@ -198,6 +210,7 @@ def _with_interval(bare: Effect, variance: float, confidence: float, freedom: fl
         high=bare.value + reach,
         standard_error=error,
         p_value=p_value,
+        freedom=freedom,
     )
 
 

@@ -6,8 +6,10 @@ that is marked as one; and a verdict for each pair.
 
 A slow-down is: a victim's CPI in minutes with the other job on its machine against minutes without,
 within the same platform and 5 % of machine load (``effects``), machines being the independent draws, and
-Holm's correction over all of them. At equal load, so that it is the other job's company and not its CPU
-time that is compared; other neighbours come and go as they do.
+Holm's correction over all of them. Interval and p rest on the spread of all machines too, not only of the few
+with the other job (``permutation``): machines may have states, and be in one of them by chance. At equal
+load, so that it is the other job's company and not its CPU time that is compared; other neighbours come and
+go as they do.
 
 Invariants: nothing is observed of a pair with fewer than `LEAST_MACHINES` machines with and without; a
 prediction never becomes "must not" or "may" unless its own error allows it.
@@ -27,8 +29,9 @@ from numpy.typing import NDArray
 
 from steelyard._base import ResultSaysNoError
 from steelyard.analyze.pressure.contention import Prediction, Skill, over, predict, together
-from steelyard.fleet.effects import Effect, Floats, holm, stratified_effect
+from steelyard.fleet.effects import Effect, Floats, holm, stratified_effect, wider
 from steelyard.fleet.numa.locality import CPI_SOURCE, LEAST_USE
+from steelyard.fleet.permutation import permuted
 from steelyard.fleet.pressure import RESOURCES, JobPressure
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, floats
@@ -85,10 +88,10 @@ def numbered(task_samples: Any) -> Any:
 
 
 def whole(task_samples: Any) -> Any:
-    """Return the sums of each job's CPI by platform, load and machine."""
+    """Return the sums of each job's CPI and its square by platform, load and machine."""
     v = victims(task_samples)
     keys = ["job", "platform", "load", "machine"]
-    return v.group_by(keys).agg(n=v.count(), y=v.cpi.sum()).order_by(keys)
+    return v.group_by(keys).agg(n=v.count(), y=v.cpi.sum(), yy=(v.cpi * v.cpi).sum()).order_by(keys)
 
 
 def beside(task_samples: Any) -> Any:
@@ -395,9 +398,11 @@ class _Places:
         self._all = {
             "strata": strata[:length],
             "machine": numbers["machine"][:length],
+            "platform": numbers["platform"][:length],
             "place": place[:length],
         }
         self._n, self._y = self._sums(all_sums)
+        self._yy = floats(all_sums["yy"])
         self._job = numbers["job"][:length]
         self._with_place, self._with_job = place[length:], numbers["job"][length:]
         others = with_sums["beside"].to_pylist()
@@ -464,7 +469,17 @@ class _Places:
         # The side with fewer machines tells how well the spread between machines is known.
         freedom = min(with_it, without) - 1
         effect = stratified_effect(self._all["strata"][own], machines, sums, freedom=freedom)
-        return (effect if effect is not None and effect.low is not None else None), with_it, without
+        if effect is None or effect.low is None:
+            return None, with_it, without
+        return self._among_all(effect, own, sums), with_it, without
+
+    def _among_all(self, effect: Effect, own: NDArray[np.int64], sums: dict[str, Floats]) -> Effect:
+        """Return the effect with what the spread of all machines says of it, where it says less."""
+        strata, machines, platforms = (self._all[name][own] for name in ("strata", "machine", "platform"))
+        is_slower = effect.value > TOLERANCE and (effect.p_value or 0.0) <= ALPHA
+        squares = {**sums, "yy": self._yy[own]}
+        among = permuted(strata, machines, platforms, squares, effect.value, with_p_value=is_slower)
+        return wider(effect, among.standard_error, among.p_value)
 
 
 def _pairs(slowdowns: Sequence[Slowdown], pressures: Sequence[JobPressure]) -> tuple[Pair, ...]:

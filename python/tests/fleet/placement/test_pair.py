@@ -84,6 +84,32 @@ def test_innocent_pairs_are_called_guilty_as_seldom_as_the_level_says():
     assert guilty <= 2, guilty
 
 
+def _states(random, factor, jobs=12, alone=60, beside=9):
+    """Return samples of jobs whose machines are in one of two states, some beside the job ``b``."""
+    rows = []
+    for job in range(jobs):
+        for at in range(alone + beside):
+            name, there = f"m{job}-{at}", at >= alone
+            cpi = (2.39 if random.random() < 0.82 else 1.5) * (factor if there else 1)
+            rows += [{"machine": name, "job": f"a{job}", "cpi": cpi}]
+            rows += [{"machine": name, "job": "b", "cpi": 1.0 + at / 1000}] if there else []
+    rows += [{"machine": f"b{at}", "job": "b", "cpi": 1.0 + at / 100} for at in range(20)]
+    return Fleet().put("task_samples", [{**row, "cpi_source": None} for row in rows]).table("task_samples")
+
+
+def test_machines_that_are_in_one_state_by_chance_condemn_nobody():
+    names = [*(f"a{job}" for job in range(12)), "b"]
+    press = [_press(name, 0.1) for name in names]
+    for seed in range(3):
+        answer = pair(_states(np.random.default_rng(seed), 1.0), press)
+        assert all(one.verdict != MUST_NOT for one in answer.pairs)
+    found = [
+        one for one in pair(_states(np.random.default_rng(1), 1.5), press).slowdowns if one.beside == "b"
+    ]
+    assert sum(one.verdict == MUST_NOT for one in found) >= 10
+    assert all(low <= 1.5 <= high for low, high in (one.interval for one in found))
+
+
 def test_resources_that_do_not_fit_forbid_a_pair_whatever_its_cpi():
     fleet = _fleet(np.random.default_rng(2), 1.0)
     press = [
