@@ -361,7 +361,14 @@ def _guard(
         found = means_ratio(first, second, confidence=look.confidence)
     else:
         order = _order(experiment, base, arm, blocks)
-        found = contrast(first, second, confidence=look.confidence, order=order, is_last=look.is_last)
+        found = contrast(
+            first,
+            second,
+            confidence=look.confidence,
+            order=order,
+            in_order=experiment.plan.blocks_in_order,
+            is_last=look.is_last,
+        )
     low, high = found.low, found.high
     outcome = GuardOutcome.UNDECIDED
     if low is not None and high is not None:
@@ -416,6 +423,7 @@ def _answer(
         second,
         confidence=look.confidence,
         order=_order(experiment, base, arm, seen),
+        in_order=plan.blocks_in_order,
         is_last=look.is_last,
         within=_within(experiment, base, arm, seen),
     )

@@ -9,6 +9,10 @@ The arm is in the column ``arm`` or ``level``, else in the first one that is not
 ``block`` or ``replicate``; with a column ``value``, names of metrics are in ``metric``, and the factor's in
 ``factor``. Out: `Curves`, and trials as an experiment has them.
 
+Replicates have an order in time only where they say so: numbers, times as ISO 8601 writes them, and whatever
+stands in a column ``block``, in the order of the file. Names of replicates are in no order: a name says
+nothing of the time, and another name must not give another answer.
+
 Invariants: an empty value is a trial without one; what cannot be read is an error that names its line; two
 values of one arm, replicate and metric are an error.
 
@@ -19,8 +23,10 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from steelyard._base import RecordError, UsageError, text_of
@@ -43,6 +49,8 @@ class Curves:
     metrics: Sequence[str]
     values: Mapping[tuple[int, str], Mapping[str, float | None]]
     """Metrics by block and arm, in the order of the blocks."""
+    in_order: bool = True
+    """Whether the blocks are in the order of time; else they are in that of the file."""
 
     @property
     def blocks(self) -> int:
@@ -151,11 +159,14 @@ def _curves(
     if len(factors) > 1:
         raise UsageError(f"{path}: factors {', '.join(factors)}: one file holds one factor")
     factor = next(iter(factors), "") or columns.arm
-    order = {block: index for index, block in enumerate(sorted(blocks, key=_numbers_first))}
+    times = {block: _time(block) for block in blocks}
+    known = {block: time for block, time in times.items() if time is not None}
+    are_times = len(known) == len(times) and len(set(map(type, known.values()))) == 1
+    ordered = sorted(blocks, key=lambda block: known[block]) if are_times else list(blocks)
+    order = {block: index for index, block in enumerate(ordered)}
     numbered = {(order[block], arm): one for (block, arm), one in values.items()}
-    return Curves(
-        factor, list(arms), list(metrics), dict(sorted(numbered.items(), key=lambda one: one[0][0]))
-    )
+    by_block = dict(sorted(numbered.items(), key=lambda one: one[0][0]))
+    return Curves(factor, list(arms), list(metrics), by_block, are_times or columns.block == _BLOCKS[0])
 
 
 def _number(where: str, metric: str, text: str) -> float | None:
@@ -167,9 +178,15 @@ def _number(where: str, metric: str, text: str) -> float | None:
         raise UsageError(f"{where}: {text!r} of {metric} is no number") from error
 
 
-def _numbers_first(text: str) -> tuple[bool, float, str]:
-    """Order numbers as numbers: replicate 10 is after 9."""
+def _time(block: str) -> float | datetime | None:
+    """Return what orders a block: its number (replicate 10 is after 9) or its time; None for a name."""
     try:
-        return False, float(text), ""
+        number = float(block)
+        return number if math.isfinite(number) else None
     except ValueError:
-        return True, 0.0, text
+        pass
+    try:
+        time = datetime.fromisoformat(block)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -103,6 +103,7 @@ def response(experiment: Experiment) -> Response | None:
             [numbers[arm] for arm in order],
             [[values[arm][block] for arm in order] for block in whole],
             confidence=experiment.plan.confidence,
+            in_order=experiment.plan.blocks_in_order,
         ),
     )
 

@@ -98,6 +98,10 @@ class ExperimentPlan(Value):
     guards: list[ExperimentGuard] = Field(
         default_factory=list, description="Metrics that must not get worse than a margin"
     )
+    blocks_in_order: bool = Field(
+        default=True,
+        description="Whether blocks are numbered in the order of time; false where they only have names",
+    )
 
 
 class ExperimentLive(Value):

@@ -117,7 +117,7 @@ class Contrast:
     effective_blocks: float
     """Independent blocks that say as much."""
     correlation: float | None
-    """Of a block's log-ratio with the one before; None below three blocks."""
+    """Of a block's log-ratio with the one before; None below three blocks, and where they have no order."""
     correlation_p_value: float | None
     deviation: float | None
     """Standard deviation of the log-ratio of one block."""
@@ -136,14 +136,14 @@ def contrast(
     *,
     confidence: float = 0.95,
     order: Order | None = None,
-    is_ordered: bool = True,
+    in_order: bool = True,
     is_last: bool = True,
     within: tuple[Intervals, Intervals] | None = None,
 ) -> Contrast:
     """Return how ``second`` compares with ``first``, value by value of the same blocks.
 
-    ``order`` is the order of the trials, where it is known; without ``is_ordered`` not even that of the
-    blocks is. ``is_last`` is for a single look or the last one, whose interval is joined with a bootstrap.
+    ``order`` is the order of the trials, where it is known. Without ``in_order`` blocks have no order in time:
+    the same blocks in another order give the same answer, and none resembles the one before. ``is_last`` is for a single look or the last one, whose interval is joined with a bootstrap.
     ``within`` are the intervals that the values of either arm are means of, block by block.
 
     >>> same = contrast([100.0, 101.0, 99.0, 100.0], [102.0, 101.0, 101.0, 101.0])
@@ -153,17 +153,21 @@ def contrast(
     Raises ValueError for values that are not positive and finite, or arms of different length.
     """
     logs = _log_ratios(first, second)
+    if not in_order:
+        places = np.argsort(logs, kind="stable")
+        logs, first, second = logs[places], np.asarray(first)[places], np.asarray(second)[places]
+        within = within and ([within[0][at] for at in places], [within[1][at] for at in places])
     count = logs.size
     if count < FEWEST_BLOCKS:
         return _unknown(logs, confidence, f"fewer than {FEWEST_BLOCKS} blocks")
     if float(logs.std(ddof=1)) <= _RELATIVE_ROUNDING:
         return _constant(logs, [*first, *second], confidence)
     pools = None if within is None else _pools(*within)
-    adjusted = _adjusted(logs, np.log(np.asarray(first, dtype=np.float64)), order, is_ordered=is_ordered)
+    adjusted = _adjusted(logs, np.log(np.asarray(first, dtype=np.float64)), order, in_order=in_order)
     seen = adjusted.replicates
     if float(seen.std(ddof=1)) <= _RELATIVE_ROUNDING:
         return _constant(np.full(count, seen.mean()), [*first, *second], confidence)
-    likeness = serial(seen.tolist()) if is_ordered and seen.size >= 3 else None
+    likeness = serial(seen.tolist()) if in_order and seen.size >= 3 else None
     effective = float(seen.size)
     if likeness is not None:
         # Chance makes a few blocks look alike now and then: then a much wider interval, rather than none.
@@ -242,10 +246,10 @@ class _Adjusted:
     carry_over: Effect | None = None
 
 
-def _adjusted(logs: Floats, base: Floats, order: Order | None, *, is_ordered: bool) -> _Adjusted:
+def _adjusted(logs: Floats, base: Floats, order: Order | None, *, in_order: bool) -> _Adjusted:
     count = logs.size
     if order is None:
-        is_paired = is_ordered and _are_alike(logs)
+        is_paired = in_order and _are_alike(logs)
         return _Adjusted(_paired(logs) if is_paired else logs, np.zeros(count), 0, 1.0)
     carry, carried = _carry_over(logs, base, order) if count >= _CARRY_BLOCKS else (None, np.zeros(count))
     if carry is None or abs(carry.log) < carry.error:
@@ -259,7 +263,7 @@ def _adjusted(logs: Floats, base: Floats, order: Order | None, *, is_ordered: bo
         logs = logs - slope * lags
         error = math.sqrt(float(((logs - logs.mean()) ** 2).sum()) / (count - 2) / squares)
         position = _Slope(slope, error, count - 2)
-    is_paired = is_ordered and _are_alike(logs)
+    is_paired = in_order and _are_alike(logs)
     # Of the mean's variance, beside that of the blocks: what the two effects add where they are not balanced.
     variance = float(logs.var(ddof=1 if position is None else 2)) / count
     added = 0.0 if position is None else (lags.mean() * position.error) ** 2

@@ -138,6 +138,10 @@ def knee(
     if float(shares.std(axis=0).max()) <= _ROUNDING:
         return _none("the curve is the same in every block: its noise is not known", confidence)
     correlation = _correlation(shares) if in_order else None
+    if not in_order:
+        # Draws are of places: the same blocks in another order must give the same ones.
+        order = np.lexsort(shares.T)
+        shares, logs = shares[order], logs[order]
     axes = [False, True] if at[0] > 0 else [False]
     lines = {is_log: _Lines.over(at, is_log=is_log) for is_log in axes}
     random = np.random.default_rng(_SEED)

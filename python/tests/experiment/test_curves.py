@@ -77,6 +77,30 @@ def test_a_file_of_values_names_its_factor_and_metrics(tmp_path: Path) -> None:
     assert answers("--from", str(file), "--lower-is-better")["answers"][0]["outcome"] == "better"
 
 
+def test_names_of_replicates_are_no_order_in_time(tmp_path: Path) -> None:
+    noise = random.Random(3)
+    ratios = sorted(noise.gauss(0.9, 0.06) for _ in range(20))
+    found = []
+    for name, order in (("grows", range(20)), ("mixed", noise.sample(range(20), 20))):
+        file = tmp_path / f"{name}.csv"
+        rows = [f"{arm},host{place:02},{value}" for place, at in enumerate(order)
+                for arm, value in (("old", 1.0), ("new", ratios[at]))]  # fmt: skip
+        file.write_text("arm,replicate,cpi\n" + "\n".join(rows))
+        found.append(answers("--from", str(file), "--lower-is-better")["answers"])
+        assert "replicates have names, and so no order" in " ".join(
+            experiment("--from", str(file)).stdout.split()
+        )
+    assert found[0] == found[1]
+    assert found[0][0]["outcome"] == "better"
+    # Who says when they were is believed: these grow with time.
+    for head, name in (("replicate", "{}"), ("replicate", "2026-01-01T10:{:02}"), ("block", "host{}")):
+        rows = [f"{arm},{name.format(at)},{value}" for at in range(20)
+                for arm, value in (("old", 1.0), ("new", ratios[at]))]  # fmt: skip
+        file.write_text(f"arm,{head},cpi\n" + "\n".join(rows))
+        (answer,) = answers("--from", str(file), "--lower-is-better")["answers"]
+        assert answer["outcome"] == "undecided"
+
+
 def test_an_empty_value_is_a_trial_without_one(tmp_path: Path) -> None:
     file = tmp_path / "gaps.csv"
     noise = random.Random(2)

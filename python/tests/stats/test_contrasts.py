@@ -162,7 +162,7 @@ def test_blocks_of_a_pair_that_are_alike_count_once() -> None:
     assert found.high is not None
     assert math.log(found.high / found.low) >= 0.99 * (whole.high - whole.low)
     # In no order there are no pairs.
-    blind = contrast(np.ones(20), second, is_ordered=False)
+    blind = contrast(np.ones(20), second, in_order=False)
     assert blind.low is not None
     assert blind.low > found.low
 

@@ -101,6 +101,7 @@ def parse_curve(text: str, *, name: str) -> list[Observation]:
         raise UsageError(f"{name} has {len(rows) - 1} trials: 1 to {_LINES_AT_MOST} are read")
     seen: Counter[int] = Counter()
     found = []
+    _number_blocks(rows[1:], columns)
     read = [(line, _figures(row, columns, f"{name}: line {line}")) for line, row in rows[1:]]
     axis = _axis([figures for _, figures in read], columns)
     for line, figures in read:
@@ -111,6 +112,18 @@ def parse_curve(text: str, *, name: str) -> list[Observation]:
             f"{name}: block {twice[1]} has {twice[0]} {axis if axis == THREADS else 'CPUs'} twice"
         )
     return found
+
+
+def _number_blocks(rows: Sequence[tuple[int, list[str]]], columns: Sequence[Column | None]) -> None:
+    """Number blocks that have names, in the order of the file: a name is only a name."""
+    at = next((at for at, column in enumerate(columns) if column and column.figure == BLOCK), None)
+    cells = [row for _, row in rows if at is not None and at < len(row) and row[at].strip()]
+    try:
+        _ = [float(row[at or 0]) for row in cells]
+    except ValueError:
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(row[at or 0] for row in cells))}
+        for row in cells:
+            row[at or 0] = str(numbers[row[at or 0]])
 
 
 def in_base_units(readings: Mapping[str, float]) -> dict[str, float]:

@@ -185,6 +185,8 @@ def read_elsewhere(request: Request) -> Experiment:
         raise UsageError(
             f"{request.source} has no metric {name!r}", hint=f"it has {', '.join(curves.metrics)}"
         )
+    # Whoever measured it has stopped: there is one look.
+    plan = _plan(request, curves.blocks, stop_early=False, guards=guards)
     return _record(
         benchmark=None,
         tier=None,
@@ -192,8 +194,7 @@ def read_elsewhere(request: Request) -> Experiment:
         factor=curves.factor,
         arms=[ExperimentArm(name=arm, settings={}, command=[]) for arm in curves.arms],
         metric=ExperimentMetric(name=name, unit="", better="lower" if request.lower_is_better else "higher"),
-        # Whoever measured it has stopped: there is one look.
-        plan=_plan(request, curves.blocks, stop_early=False, guards=guards),
+        plan=plan.model_copy(update={"blocks_in_order": curves.in_order}),
         status=RunStatus.COMPLETE,
         trials=curves.trials(name),
     )

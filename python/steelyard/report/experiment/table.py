@@ -201,6 +201,11 @@ def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
             f"in {disturbed} of {len(experiment.trials)} trials other processes took part of the CPU time:"
             " arms meet that at random, and intervals are wider for it"
         )
+    if not experiment.plan.blocks_in_order:
+        found.append(
+            "replicates have names, and so no order: whether one resembles the one before is not known"
+            " (numbers or times are an order)"
+        )
     for answer in answers:
         if answer.correlation is not None and answer.low is not None:
             found.append(
