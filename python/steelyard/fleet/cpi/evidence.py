@@ -1,7 +1,7 @@
 """Which suspect is the antagonist of one victim, with the chance of a wrong name held down.
 
 In: a victim's CPI and its neighbours' usage in the same windows. Out: `Evidence` of each suspect, and who is
-named. The agent's guard states the same rule in Rust (``crates/agent/src/guard/detection/evidence.rs``);
+named. The agent's guard states the rule in Rust (``crates/agent/src/guard/detection/evidence.rs``);
 ``schemas/golden/cpi2_vectors.json`` holds both together. The paper's rule (``rule``) blames whoever works
 only while the victim suffers: among many bursty tasks there always is one.
 
@@ -12,7 +12,9 @@ A suspect is named where all of this holds:
 - Its usage is higher by 0.25 CPU-s/s while the victim is above its threshold than otherwise.
 - Its usage explains half of what the victim's CPI has more then: the slope of a least-squares line of CPI on
   usage, times that difference of usage.
-- That is at least 0.4 of the victim's CPI below the threshold: every task slows down others a little.
+- That is at least 0.4 of the victim's CPI below the threshold: every task slows down others a little. Or its
+  usage adds 0.6 of it while it is on, and the victim suffers in 4 of 5 of these windows: of a burst of four
+  minutes half of the windows above the threshold are others, by chance.
 - Where its last-level cache misses are known, they rise as well.
 - Its fit is better now than chance gives. The fit is the correlation of usage and CPI, times the square root
   of the standard deviation of the usage: of two that fit alike, the larger user is likelier. The victim's
@@ -20,6 +22,11 @@ A suspect is named where all of this holds:
   and trends as they are and only breaks their coincidence. The share of turns in which any suspect fits as
   well as this one does now, this one counted, is the p value; it is corrected for the number of suspects by
   construction (Westfall and Young, "Resampling-Based Multiple Testing", 1993: the maximum statistic).
+- So is the fit of its *changes* over 5 windows to those of the victim's CPI, by the same test. What grows by
+  itself fits whatever else does, and at no turn as well: slow growth has hardly any changes.
+
+The agent's guard has no test of changes yet, and asks for 0.4 alone; it names more where things grow, and
+fewer where a burst is short.
 
 With n windows the smallest p value is 1/n: `Bar.false_name_ratio` of 0.01 takes 100 windows. With fewer,
 nobody is named, and the reason says so. An episode is looked at rarely (`is_look`), because every look is
@@ -34,7 +41,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +51,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Values = Sequence[float | None] | Floats
 """One value for each window."""
+_HITS = 0.8
+"""Share of a suspect's windows on in which the victim suffers: from here on, being on is what adds."""
+_GROWING = "its changes do not meet the victim's: both may grow by themselves"
 _TIE = 1e-9
 """Fits that differ by less are the same: engines and languages add up in different orders."""
 
@@ -62,8 +72,13 @@ class Bar:
     least_effect_ratio: float = 0.4
     """What its usage adds to the victim's CPI, relative to the CPI below the threshold. Every task slows down
     others a little, by the machine's load; the paper's floor asks for more than this."""
+    least_working_ratio: float = 0.6
+    """The same of what it adds while it is on, which is enough where the victim suffers in most of these
+    windows: the difference above is small where most windows above the threshold are so by chance."""
     least_windows: int = 3
     """Windows above and below the threshold, and on and off."""
+    change_windows: int = 5
+    """Windows over which changes of usage and CPI are compared: what takes longer may be a trend."""
     look_factor: int = 3
     """An episode is looked at at its 3rd, 9th, 27th ... anomalous sample."""
 
@@ -74,6 +89,8 @@ class Bar:
             raise ValueError(
                 "counts and spans of time must be at least 1, and the factor of looks at least 2"
             )
+        if self.change_windows < 1:
+            raise ValueError("changes are over at least 1 window")
         if self.least_swing <= 0 or self.least_effect_ratio < 0 or not 0 <= self.least_explained_ratio <= 1:
             raise ValueError("a swing of usage is above 0, an effect not below, a share between 0 and 1")
 
@@ -167,7 +184,35 @@ def weigh(
                 refusal=refusal,
             )
         )
-    return results
+    if all(one.refusal is not None for one in results):
+        return results
+    changes = _change_chances(cpi, usage, compared, bar)
+    return [
+        replace(one, refusal=_GROWING) if one.refusal is None and not chance <= bar.false_name_ratio else one
+        for one, chance in zip(results, changes, strict=True)
+    ]
+
+
+def _change_chances(cpi: Floats, usage: Floats, compared: NDArray[np.bool_], bar: Bar) -> list[float]:
+    """Return for each suspect the chance of as good a fit of changes; 1 where there are none.
+
+    Changes are over ``bar.change_windows``: what grows slowly has none to speak of, whatever its course.
+    """
+    chances = np.ones(len(usage))
+    lag = bar.change_windows
+    if not compared.any() or len(cpi) <= 2 * lag:
+        return chances.tolist()
+    slow = cpi - np.concatenate([np.full(lag, np.nan), cpi[:-lag]])
+    uses = np.full_like(usage, np.nan)
+    uses[:, lag:] = usage[:, lag:] - usage[:, :-lag]
+    if not np.isfinite(slow).any():
+        return chances.tolist()
+    fits = _fits(slow, uses[compared])
+    highest = fits.max(axis=1)
+    chances[compared] = [
+        float((highest >= fit - _TIE).sum()) / len(cpi) if np.isfinite(fit) else 1.0 for fit in fits[0]
+    ]
+    return chances.tolist()
 
 
 class _Shape(NamedTuple):
@@ -177,6 +222,8 @@ class _Shape(NamedTuple):
     swing: Any
     explained: Any
     effect: Any
+    working: Any
+    """What its usage adds to the victim's CPI while it is on, relative to the CPI below the threshold."""
     on: Any
     """Windows in which its usage lies above the middle of its range."""
 
@@ -200,8 +247,12 @@ def _shape(cpi: Floats, above: NDArray[np.bool_], below: NDArray[np.bool_], usag
     largest = np.where(both, usage, -np.inf).max(axis=1, initial=-np.inf)
     with np.errstate(invalid="ignore"):
         middle = (lowest + largest) / 2
-        on = (both & (usage > middle[:, None])).sum(axis=1)
-    return _Shape(windows, swing, explained, effect, on)
+        is_on = both & (usage > middle[:, None])
+        on, off = is_on.sum(axis=1), (both & ~is_on).sum(axis=1)
+        rise = (use * is_on).sum(axis=1) / on - (use * (both & ~is_on)).sum(axis=1) / off
+        hit = (is_on & above).sum(axis=1) / on
+        working = np.where((calm > 0) & (hit >= _HITS), slope * rise / calm, np.nan)
+    return _Shape(windows, swing, explained, effect, working, on)
 
 
 def _refusal(
@@ -218,7 +269,7 @@ def _refusal(
         return f"it was not {bar.least_windows} windows on and off"
     if not figures.explained >= bar.least_explained_ratio:
         return f"its usage explains less than {bar.least_explained_ratio:g} of the victim's excess"
-    if not figures.effect >= bar.least_effect_ratio:
+    if not (figures.effect >= bar.least_effect_ratio or figures.working >= bar.least_working_ratio):
         return f"its usage adds less than {bar.least_effect_ratio:g} of the victim's calm CPI"
     if rise is False:
         return "its cache misses do not rise"

@@ -71,7 +71,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class _Machine:
+class Machine:
     """A machine's tasks over a range of spans: a row each in the order of ``tasks``, NaN where there is no
     sample.
     """
@@ -182,7 +182,7 @@ def judge_episodes(
     sources = sorted({episode.cpi_source for some in by_place.values() for episode in some})
     for place, machine in _machines(samples, places, by_place, sources, rule, bar, guards):
         for episode in by_place[place]:
-            yield _judge(episode, machine, sources.index(episode.cpi_source), rule, bar)
+            yield judge_episode(episode, machine, sources.index(episode.cpi_source), rule, bar)
 
 
 def _machines(
@@ -193,7 +193,7 @@ def _machines(
     rule: Rule,
     bar: Bar,
     guards: Guards | None,
-) -> Iterator[tuple[_Place, _Machine]]:
+) -> Iterator[tuple[_Place, Machine]]:
     """Yield the machines of ``places`` with their samples of the hours before each look."""
     import pyarrow as pa
 
@@ -261,7 +261,7 @@ def _joined(parts: Sequence[_Columns]) -> tuple[int, _Columns]:
     return int(columns["place"][0]), columns
 
 
-def _machine(columns: _Columns, known: Sequence[tuple[str, str, str]]) -> _Machine:
+def _machine(columns: _Columns, known: Sequence[tuple[str, str, str]]) -> Machine:
     numbers, row = np.unique(columns["number"], return_inverse=True)
     span = columns["span"]
     first = int(span.min())
@@ -271,10 +271,13 @@ def _machine(columns: _Columns, known: Sequence[tuple[str, str, str]]) -> _Machi
         tables[name] = np.full(shape, np.nan)
         tables[name][row, span - first] = columns[name]
     tables["usage"][~(tables["usage"] >= 0)] = np.nan
-    return _Machine(first, [known[number] for number in numbers], **tables)
+    return Machine(first, [known[number] for number in numbers], **tables)
 
 
-def _judge(episode: Episode, machine: _Machine, source: int, rule: Rule, bar: Bar) -> Judged:
+def judge_episode(
+    episode: Episode, machine: Machine, source: int, rule: Rule = PAPER, bar: Bar = TESTED
+) -> Judged:
+    """Return an episode with its judgement; ``source`` is the number of its source of CPI."""
     for now in episode.looks(bar):
         judgement, means = _look(episode, now, machine, source, rule, bar)
         if judgement.antagonist is not None:
@@ -283,7 +286,7 @@ def _judge(episode: Episode, machine: _Machine, source: int, rule: Rule, bar: Ba
 
 
 def _look(
-    episode: Episode, now: int, machine: _Machine, source: int, rule: Rule, bar: Bar
+    episode: Episode, now: int, machine: Machine, source: int, rule: Rule, bar: Bar
 ) -> tuple[Judgement, dict[tuple[str, str], float]]:
     last = now // rule.align_s - machine.first
     columns = slice(max(0, last + 1 - bar.evidence_s // rule.align_s), last + 1)

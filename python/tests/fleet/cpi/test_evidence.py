@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +31,37 @@ def test_evidence_is_that_of_the_vectors(case: dict[str, Any]) -> None:
             assert getattr(one, name) == (pytest.approx(value, abs=1e-9) if is_figure else value), name
 
 
+def _noise(count: int, seed: int) -> list[float]:
+    random = np.random.default_rng(seed)
+    return random.normal(0, 0.05, count).tolist()
+
+
+def test_what_grows_beside_the_victim_is_not_named() -> None:
+    cpi = [1 + n / 60 + e for n, e in zip(range(120), _noise(120, 1), strict=True)]
+    usage = [n / 30 * (1 + e) for n, e in zip(range(120), _noise(120, 2), strict=True)]
+    (one,) = weigh(cpi, [usage], 1.5)
+    assert one.p_value is not None
+    assert one.p_value <= 0.01
+    assert one.refusal == "its changes do not meet the victim's: both may grow by themselves"
+    # It grows as much, and comes and goes with what the victim suffers.
+    waves = [float(n // 10 % 2) for n in range(120)]
+    grown = [c + 2 * wave for c, wave in zip(cpi, waves, strict=True)]
+    (one,) = weigh(grown, [[u + 4 * wave for u, wave in zip(usage, waves, strict=True)]], 2.5)
+    assert one.refusal is None
+
+
+def test_a_burst_of_four_minutes_counts_by_what_it_adds() -> None:
+    random = np.random.default_rng(3)
+    burst = np.arange(120) >= 116
+    cpi = 1 + 0.09 * random.standard_normal(120) + 1.0 * burst
+    usage = 4.0 * burst * (1 + 0.08 * random.standard_normal(120))
+    (one,) = weigh(cpi, [usage], 1.09)
+    # Most windows above the threshold are others: by the difference between them and the rest it adds less.
+    assert one.effect_ratio is not None
+    assert one.effect_ratio < 0.4
+    assert one.refusal is None
+
+
 def test_looks_are_seldom() -> None:
     assert [count for count in range(100) if is_look(count)] == [3, 9, 27, 81]
 
@@ -43,7 +75,14 @@ def test_p_values_are_shares_of_turns(pairs: list[tuple[float, float]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"false_name_ratio": 0.0}, {"evidence_s": 0}, {"least_swing": 0.0}, {"look_factor": 1}]
+    "wrong",
+    [
+        {"false_name_ratio": 0.0},
+        {"evidence_s": 0},
+        {"least_swing": 0.0},
+        {"look_factor": 1},
+        {"change_windows": 0},
+    ],
 )
 def test_bars_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"between 0 and 1|at least 1|above 0"):
