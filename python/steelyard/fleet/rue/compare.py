@@ -33,10 +33,11 @@ from steelyard.fleet.rue.result import (
     Speedup,
     Total,
 )
-from steelyard.fleet.rue.strata import Cells, StrataChoice, choose_strata, explained_by
+from steelyard.fleet.rue.strata import Cells, StrataChoice, choose_strata, explained_by, met
 from steelyard.fleet.rue.strata import Step as StrataStep
 from steelyard.fleet.rue.usage import (
     LOAD,
+    PLATFORM,
     UNITS,
     Factor,
     Observed,
@@ -241,6 +242,9 @@ def _choose(cells: Cells, settings: RueSettings) -> StrataChoice:
     )
     # Operations of two jobs are not the same work, so that they are never added.
     forced = ("job",) if "job" in several and settings.work == "operations" else ()
+    # Few machines do not show what their platforms do, and mixes of platforms differ by chance alone.
+    if PLATFORM in several and met(cells, (*forced, PLATFORM)):
+        forced = (*forced, PLATFORM)
     return choose_strata(cells, several, forced)
 
 

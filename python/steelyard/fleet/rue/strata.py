@@ -136,6 +136,11 @@ def choose_strata(cells: Cells, candidates: tuple[str, ...], forced: tuple[str, 
     return StrataChoice(tuple(chosen), tuple(steps), left_out, forced, inseparable)
 
 
+def met(cells: Cells, names: tuple[str, ...]) -> bool:
+    """Return whether both configurations did some work in one of the strata of ``names``."""
+    return _covered(cells, names, 1) > 0
+
+
 def explained_by(cells: Cells, names: tuple[str, ...]) -> tuple[float, float]:
     """Return the shares of variance that the strata of ``names`` explain: fitted, and held out."""
     known = (cells.usage > 0) & (cells.work > 0)

@@ -43,7 +43,9 @@ REPLICATES = {
 """Columns that name one replicate: samples of one are alike, so that they do not count as many."""
 LOAD = "load level"
 """The factor made of the machine's CPU utilisation, in fifths."""
-FACTORS = ("job", "platform", "cluster", LOAD)
+PLATFORM = "platform"
+"""A stratum in any case."""
+FACTORS = ("job", PLATFORM, "cluster", LOAD)
 """What every task sample has beside its labels, and may be stratified by."""
 NAME_PREFIX = "name"
 """The beginnings of machines' names, which often name the rack (``clusters``)."""

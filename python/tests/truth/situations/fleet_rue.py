@@ -74,6 +74,45 @@ def rue_trial(
     return Outcome(span[0] <= speedup <= span[1], width=float(np.log(span[1] / span[0])))
 
 
+def _on_platforms(random: Random, each: int, cost: float, speedup: float) -> Observed:
+    """Return machines of two platforms, 70 % of configuration 1's of the first, 70 % of 2's of the second."""
+    arm = np.repeat([0, 1], each)
+    platform = (random.random(2 * each) < np.where(arm == 0, 0.3, 0.7)).astype(np.int64)
+    machines = np.arange(2 * each)
+    work = 1000 * random.gamma(9.0, 1 / 9, 2 * each)
+    usage = work * np.exp(MACHINE_SD * random.standard_normal(2 * each)) * np.where(platform == 1, cost, 1.0)
+    counts = np.full(2 * each, 10)
+    return Observed(
+        configuration=Factor(arm, ("new", "old")),
+        factors={
+            "job": Factor(np.zeros(2 * each, dtype=np.int64), ("web",)),
+            "platform": Factor(platform, ("skylake", "zen3")),
+        },
+        replicate=machines,
+        samples=counts,
+        usage={"cpu": usage / np.where(arm == 1, speedup, 1.0)},
+        work={"cpu": work},
+        counted={"cpu": counts},
+        no_work=0,
+        missing={"cpu": 0},
+        machine=Factor(machines, tuple(f"m{at}" for at in machines)),
+    )
+
+
+def platform_trial(
+    random: Random, *, each: int, cost: float = 1.4, speedup: float = 1.0, wants: str = "interval"
+) -> Outcome:
+    """Hold the interval of one look against the speedup, or ask whether any side is decided."""
+    observed = _on_platforms(random, each, cost, speedup)
+    found = compare_one(observed, (0, 1), "cpu", RueSettings("config", looks="once"))
+    span = None if found.reweighted is None else found.reweighted.speedup.interval("once")
+    if wants == "side":
+        return Outcome(span is not None and (span[0] > 1 or span[1] < 1))
+    if span is None:
+        return Outcome(None)
+    return Outcome(span[0] <= speedup <= span[1], width=float(np.log(span[1] / span[0])))
+
+
 def _trial(**keywords: object) -> partial[Outcome]:
     return partial(rue_trial, **keywords)  # type: ignore[arg-type]
 
@@ -188,6 +227,51 @@ STATISTICS = (
                 _trial(racks=10, rack_sd=0.0, speedup=1.1, wants="side"),
                 before="100 %",
                 trials=200,
+            ),
+        ),
+    ),
+    Statistic(
+        name="RUE where configurations run on other platforms",
+        covers=("steelyard.fleet.rue.result.Speedup",),
+        about=(
+            "Machines differ by 15 %, platforms in cost by 40 %: 7 of 10 machines of configuration 1 are of"
+            " one platform, of configuration 2 of the other. Intervals are for one look."
+        ),
+        situations=(
+            *(
+                Situation(
+                    f"{each} machines an arm",
+                    Claim.HOLDS,
+                    partial(platform_trial, each=each),
+                    before=before,
+                    trials=600,
+                    quick=60 if each == 7 else 0,
+                )
+                for each, before in ((5, "86 %"), (7, "83 %"), (10, "85 %"), (20, "94 %"))
+            ),
+            Situation(
+                "10 machines an arm, 30 % faster",
+                Claim.FOUND,
+                partial(platform_trial, each=10, speedup=1.3, wants="side"),
+                before="61 %, with false alarms in 15 %",
+                trials=300,
+                bar=0.6,
+            ),
+            Situation(
+                "20 machines an arm, 30 % faster",
+                Claim.FOUND,
+                partial(platform_trial, each=20, speedup=1.3, wants="side"),
+                before="95 %",
+                trials=300,
+                bar=0.9,
+            ),
+            Situation(
+                "10 machines an arm, 30 % faster, platforms alike",
+                Claim.FOUND,
+                partial(platform_trial, each=10, cost=1.0, speedup=1.3, wants="side"),
+                before="88 %",
+                trials=300,
+                bar=0.6,
             ),
         ),
     ),
