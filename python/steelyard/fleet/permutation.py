@@ -9,13 +9,12 @@ Method. The estimating equation at no effect is split for each machine: its mean
 it has (between machines), and what is left (within the machine). Under no effect machines of a group may
 swap residuals (E. Pitman, "Significance Tests Which May Be Applied to Samples from Any Populations", JRSS
 Supplement 4, 1937), and what is within a machine may change its sign. p is that of permutations drawn at
-random; where fewer than `_FEW` of these are as far away it is a Pearson curve of type III with the exact
-mean, variance and skewness of all of them (as Winkler and others, NeuroImage 141, 2016), but never below one
-in the number of different arrangements.
+random; where fewer than `_FEW` of these are as far away, and from `MANY` machines with the neighbour on, it
+is a Pearson curve of type III with the exact mean, variance and skewness of all of them (as Winkler and
+others, NeuroImage 141, 2016), but never below one in the number of different arrangements.
 
-A machine's few minutes with the neighbour may be one stretch, in which its CPI stays in one state: for p they
-count for one draw from all minutes of the machine, and more of them for a draw each `STRETCH` samples. The
-standard error takes them as they are: where the neighbour comes and goes, it is right, and else too small.
+A machine's minutes with the neighbour may be one stretch, in which its CPI stays in one state: a stretch
+counts for one draw from all minutes of the machine, and a longer one for a draw each `STRETCH` samples.
 
 Invariants: the same sums give the same answer (seeded).
 
@@ -37,6 +36,8 @@ _DRAWS = 1999
 _MOST_CELLS = 4_000_000
 """Permuted values at most: of very many machines fewer permutations are drawn."""
 _FEW = 10
+MANY = 20
+"""Machines with the neighbour from which the curve stands for the permutations: below, they are drawn."""
 STRETCH = 30
 """Samples one after another that may say no more than one of them."""
 _SEED = 20_261_128
@@ -49,7 +50,7 @@ class Permuted:
     p_value: float | None
     """Of no effect, two-sided; None where it was not asked for."""
     standard_error: float
-    """Of the effect, were machines to differ as they do without it."""
+    """Of the effect, were machines, and stretches of their minutes, to differ as they do without it."""
 
 
 def permuted(
@@ -64,12 +65,12 @@ def permuted(
     """Return how an effect of ``value`` stands among permutations; the p value takes most of the time.
 
     ``strata``, ``clusters`` and ``groups`` number each row; ``sums`` are those of
-    ``effects.stratified_effect`` with x of 0 or 1 in each sample, and that of y^2 as ``yy``; x must differ
-    in some stratum.
+    ``effects.stratified_effect`` with x of 0 or 1 in each sample, that of y^2 as ``yy``, and how many
+    stretches of x of 1 begin as ``starts``; x must differ in some stratum.
     """
     left = _split(strata, clusters, groups, sums, value).beside_scaled(value)
     p_value = _p_value(_split(strata, clusters, groups, sums, 0.0)) if with_p_value else None
-    return Permuted(p_value, math.sqrt(left.moments()[0]) / left.jacobian)
+    return Permuted(p_value, math.sqrt(left.moments()[0] + left.more_within) / left.jacobian)
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,12 @@ class _Machines:
     def total(self) -> float:
         return float((self.residual * self.exposure).sum() + self.within.sum())
 
+    @property
+    def expected(self) -> float:
+        """The total's mean over all permutations."""
+        groups = [self.group == one for one in np.unique(self.group)]
+        return float(sum(self.residual[here].mean() * self.exposure[here].sum() for here in groups))
+
     def moments(self) -> tuple[float, float]:
         """Return the variance and the third moment of the total over all permutations."""
         variance, third = float((self.within**2).sum()), 0.0
@@ -119,7 +126,7 @@ def _split(strata: Ids, clusters: Ids, groups: Ids, sums: Mapping[str, Floats], 
     share = x / n
     used = ((share > 0) & (share < 1) & (y > 0))[at]
     at, clusters, groups = at[used], clusters[used], groups[used]
-    rows = {name: sums[name][used] for name in ("n", "x", "y", "xy", "yy")}
+    rows = {name: sums[name][used] for name in ("n", "x", "y", "xy", "yy", "starts")}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         # Each sample's residual y (1 + a x_s) / y_s - 1 - a (x - x_s), summed over samples, and times x.
         scale = ((1 + value * share) * n / y)[at]
@@ -139,7 +146,9 @@ def _split(strata: Ids, clusters: Ids, groups: Ids, sums: Mapping[str, Floats], 
     squared = rows["yy"] * level**2 - 2 * rows["y"] * level + rows["n"]
     spread = np.maximum(0.0, np.bincount(machine, weights=squared) / samples - residual**2)
     apart = samples - beside
-    per_draw = 1 / (1 + np.maximum(beside - 1, 0) / STRETCH) + 1 / (1 + np.maximum(apart - 1, 0) / STRETCH)
+    parts = (np.maximum(beside, 1), np.maximum(apart, 1))
+    starts = np.bincount(machine, weights=rows["starts"])
+    per_draw = sum(1 / np.maximum(1 + (count - 1) / STRETCH, np.minimum(starts, count)) for count in parts)
     by_stretches = float(((beside * apart / samples) ** 2 * spread * per_draw).sum())
     more_within = max(0.0, by_stretches - float((within**2).sum()))
     mixed = (beside > 0) & (beside < samples)
@@ -154,35 +163,47 @@ def _split(strata: Ids, clusters: Ids, groups: Ids, sums: Mapping[str, Floats], 
 
 
 def _p_value(machines: _Machines) -> float:
-    from scipy.special import gammaincc
-
     variance, third = machines.moments()
-    total = machines.total
+    total = machines.total - machines.expected
     if not (variance > 0 and math.isfinite(total)):
         return 1.0
+    wide = math.erfc(abs(total) / math.sqrt(2 * (variance + machines.more_within)))
+    curve = _pearson(abs(total) / math.sqrt(variance), math.copysign(third, third * total) / variance**1.5)
+    curve = max(curve, 2 * math.exp(-machines.arrangements))
+    if int((machines.beside_ratio > 0).sum()) >= MANY:
+        return max(wide, curve)
     draws = max(min(_DRAWS, _MOST_CELLS // len(machines.residual)), 99)
+    drawn = _drawn(machines, draws)
+    beyond = int((math.copysign(1, total) * drawn >= abs(total) * (1 - 1e-9)).sum())
+    by_chance = min(1.0, 2 * (1 + beyond) / (1 + draws))
+    return max(wide, by_chance if beyond >= _FEW else min(by_chance, curve))
+
+
+def _drawn(machines: _Machines, draws: int) -> Floats:
+    """Return the total, less its mean, of permutations drawn at random."""
     random = np.random.default_rng(_SEED)
     drawn = np.zeros(draws)
     for one in np.unique(machines.group):
         here = np.flatnonzero(machines.group == one)
         orders = random.permuted(np.tile(machines.residual[here], (draws, 1)), axis=1)
-        mean = machines.residual[here].mean() * machines.exposure[here].sum()
-        drawn += orders @ machines.exposure[here] - mean
-        total -= mean
-    signs = random.choice([-1.0, 1.0], (draws, int((machines.within != 0).sum())))
-    drawn += signs @ machines.within[machines.within != 0]
-    wide = math.erfc(abs(total) / math.sqrt(2 * (variance + machines.more_within)))
-    beyond = int((np.sign(total) * drawn >= abs(total) * (1 - 1e-9)).sum())
-    by_chance = min(1.0, 2 * (1 + beyond) / (1 + draws))
-    if beyond >= _FEW:
-        return max(by_chance, wide)
-    # Pearson's type III: a gamma variable of this skewness, or its mirror image.
-    z, skewness = abs(total) / math.sqrt(variance), np.sign(total) * third / variance**1.5
+        drawn += orders @ machines.exposure[here]
+    mixed = machines.within[machines.within != 0]
+    signs = random.choice([-1.0, 1.0], (draws, len(mixed)))
+    return np.asarray(drawn - machines.expected + signs @ mixed)
+
+
+def _pearson(z: float, skewness: float) -> float:
+    """Return twice the chance of more than ``z`` standard deviations, of Pearson's type III.
+
+    It is a gamma variable of this skewness, or its mirror image.
+
+    >>> round(_pearson(1.96, 0.0), 3), round(_pearson(1.96, 1.0), 3), round(_pearson(1.96, -1.0), 3)
+    (0.05, 0.089, 0.0)
+    """
+    from scipy.special import gammainc, gammaincc
+
     if abs(skewness) < 1e-3:
-        curve = math.erfc(z / math.sqrt(2))
-    else:
-        shape = 4 / skewness**2
-        place = shape + math.copysign(1, skewness) * math.sqrt(shape) * z
-        tail = float(gammaincc(shape, max(place, 0.0)))
-        curve = 2 * (tail if skewness > 0 else 1 - tail)
-    return max(wide, min(by_chance, max(curve, 2 * math.exp(-machines.arrangements))))
+        return math.erfc(z / math.sqrt(2))
+    shape = 4 / skewness**2
+    place = max(shape + math.copysign(1, skewness) * math.sqrt(shape) * z, 0.0)
+    return 2 * float(gammaincc(shape, place) if skewness > 0 else gammainc(shape, place))

@@ -87,9 +87,9 @@ def pressure(store: Store, job: Jobs = None) -> Answer:
     "pair",
     schema=_PAIR,
     expressions={
-        "pair whole": over("steelyard.fleet.placement.pair:whole", "task_samples"),
-        "pair jobs": over("steelyard.fleet.placement.pair:numbered", "task_samples"),
-        "pair beside": over("steelyard.fleet.placement.pair:beside", "task_samples"),
+        "pair whole": over("steelyard.fleet.placement.company:whole", "task_samples"),
+        "pair jobs": over("steelyard.fleet.placement.company:numbered", "task_samples"),
+        "pair beside": over("steelyard.fleet.placement.company:beside", "task_samples"),
     },
     examples=("", "--job search --job batch --report pair.html"),
 )

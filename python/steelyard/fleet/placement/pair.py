@@ -14,7 +14,7 @@ go as they do.
 Invariants: nothing is observed of a pair with fewer than `LEAST_MACHINES` machines with and without; a
 prediction never becomes "must not" or "may" unless its own error allows it.
 
-Not here: predicting (``analyze.pressure.contention``), moving jobs (``inputs``), drawing.
+Not here: sums (``company``), predicting (``analyze.pressure.contention``), moving jobs (``inputs``), drawing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from steelyard._base import ResultSaysNoError
@@ -32,15 +31,10 @@ from steelyard.analyze.pressure.contention import Prediction, Skill, over, predi
 from steelyard.fleet.effects import Effect, Floats, holm, stratified_effect, wider
 from steelyard.fleet.numa.locality import CPI_SOURCE, LEAST_USE
 from steelyard.fleet.permutation import permuted
+from steelyard.fleet.placement.company import beside, by_neighbour, numbered, whole
 from steelyard.fleet.pressure import RESOURCES, JobPressure
-from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, floats
 
-LOAD_BINS = 20
-PRESENT_USE = 0.05
-"""CPU-s/s from which a job is beside another: less leaves no trace."""
-WORD = 20
-"""Jobs in one word of bits; a store of more jobs has more words."""
 LEAST_MACHINES = 3
 TOLERANCE = 0.05
 """A slow-down of CPI below which sharing is called harmless."""
@@ -48,92 +42,6 @@ ALPHA = 0.05
 EVERY_PAIR_OF = 60
 """Jobs up to which every pair is answered; of more jobs, the pairs that were seen together."""
 MUST_NOT, MAY, UNCLEAR = "must not", "may", "unclear"
-
-
-def victims(task_samples: Any) -> Any:
-    """Return the samples with a CPI: job, platform, machine, minute, load and CPI."""
-    t = task_samples
-    use = t.cpu_s / t.window_s
-    t = t.filter(
-        t.cpi > 0, use >= LEAST_USE, t.cpi_source.isnull() | (t.cpi_source == CPI_SOURCE), t.window_s > 0
-    )
-    t = t.mutate(
-        minute=t.window_start_unix_s - t.window_start_unix_s % 60,
-        load=ibis.coalesce(
-            (t.machine_cpu_ratio * LOAD_BINS).floor().cast("int64"), ibis.literal(-1, "int64")
-        ),
-    )
-    return t.select("job", "platform", "machine", "minute", "load", "cpi")
-
-
-def present(task_samples: Any) -> Any:
-    """Return which jobs were on which machine in which minute, as bits of words of `WORD` jobs.
-
-    Columns: machine, minute, word, bits; the bit of a job is 2 ** (its number - `WORD` * word).
-    """
-    t = task_samples.filter(task_samples.window_s > 0)
-    t = t.mutate(minute=t.window_start_unix_s - t.window_start_unix_s % 60)
-    each = t.group_by("machine", "minute", "job").agg(use=(t.cpu_s / t.window_s).sum())
-    there = each.filter(each.use >= PRESENT_USE).join(numbered(task_samples), ["job"])
-    # A job is there once, so that the sum of powers of two sets its bit. Ibis has no bitwise sum on Spark.
-    bit = (ibis.literal(2.0) ** (there.number % WORD)).cast("int64")
-    there = there.select("machine", "minute", word=there.number // WORD, bit=bit)
-    return there.group_by("machine", "minute", "word").agg(bits=there.bit.sum().cast("int64"))
-
-
-def numbered(task_samples: Any) -> Any:
-    """Return the jobs in the order of their names, with numbers from 0."""
-    jobs = task_samples.filter(task_samples.job.notnull()).select("job").distinct()
-    return jobs.mutate(number=ibis.row_number().over(order_by=jobs.job))
-
-
-def whole(task_samples: Any) -> Any:
-    """Return the sums of each job's CPI and its square by platform, load and machine."""
-    v = victims(task_samples)
-    keys = ["job", "platform", "load", "machine"]
-    return v.group_by(keys).agg(n=v.count(), y=v.cpi.sum(), yy=(v.cpi * v.cpi).sum()).order_by(keys)
-
-
-def beside(task_samples: Any) -> Any:
-    """Return the same sums of the minutes in which other jobs were there, by word of those jobs.
-
-    Columns: the keys of ``whole``, word, and for each bit K of the word ``n_K`` and ``y_K``. There is one row
-    for each victim and word, not for each victim and neighbour, which would be more rows than the store has.
-    """
-    joined = victims(task_samples).join(present(task_samples), ["machine", "minute"])
-    seen = {bit: (joined.bits & (1 << bit)) > 0 for bit in range(WORD)}
-    cpi = {bit: there.ifelse(joined.cpi, ibis.null("float64")) for bit, there in seen.items()}
-    sums = {f"n_{bit}": each.count() for bit, each in cpi.items()}
-    sums |= {f"y_{bit}": each.sum() for bit, each in cpi.items()}
-    keys = ["job", "platform", "load", "machine", "word"]
-    return joined.group_by(keys).agg(**sums).order_by(keys)
-
-
-def by_neighbour(with_sums: Any, jobs: Sequence[str]) -> pa.Table:
-    """Return the rows of ``beside`` with one for each neighbour: job, beside, platform, load, machine, n, y.
-
-    ``jobs`` are the names by number (``numbered``). A job is no neighbour of itself.
-    """
-    keys = ("job", "platform", "load", "machine")
-    names = np.asarray(jobs, dtype=object)
-    own = np.asarray(with_sums["job"].to_pylist(), dtype=object)
-    first = floats(with_sums["word"]).astype(np.int64) * WORD
-    rows: list[NDArray[np.int64]] = []
-    others: list[Any] = []
-    n: list[Floats] = []
-    y: list[Floats] = []
-    for bit in range(WORD):
-        seen = np.flatnonzero(floats(with_sums[f"n_{bit}"]) > 0)
-        other = names[first[seen] + bit]
-        apart = other != own[seen]
-        rows.append(seen[apart])
-        others.append(other[apart])
-        n.append(floats(with_sums[f"n_{bit}"])[rows[-1]])
-        y.append(floats(with_sums[f"y_{bit}"])[rows[-1]])
-    at = np.concatenate(rows)
-    columns = {name: with_sums[name].take(pa.array(at)) for name in keys}
-    beside_job = pa.array(np.concatenate(others).tolist(), pa.string())
-    return pa.table({**columns, "beside": beside_job, "n": np.concatenate(n), "y": np.concatenate(y)})
 
 
 @dataclass(frozen=True)
@@ -408,6 +316,7 @@ class _Places:
         others = with_sums["beside"].to_pylist()
         self._with_beside = np.array([self._names.get(name, -1) for name in others], dtype=np.int64)
         self._with_n, self._with_y = self._sums(with_sums)
+        self._with_starts = floats(with_sums["s"])
         # Rows of each job, and of each job beside each other one, one after another.
         count = len(self._names) + 1
         self._by_job = np.argsort(self._job, kind="stable")
@@ -456,9 +365,10 @@ class _Places:
         order = np.argsort(self._all["place"][own])
         own = own[order]
         at = np.searchsorted(self._all["place"][own], self._with_place[seen])
-        x, xy = np.zeros(len(own)), np.zeros(len(own))
+        x, xy, starts = (np.zeros(len(own)) for _ in range(3))
         np.add.at(x, at, self._with_n[seen])
         np.add.at(xy, at, self._with_y[seen])
+        np.add.at(starts, at, self._with_starts[seen])
         n, y = self._n[own], self._y[own]
         machines = self._all["machine"][own]
         with_it = len(np.unique(machines[x > 0]))
@@ -471,14 +381,13 @@ class _Places:
         effect = stratified_effect(self._all["strata"][own], machines, sums, freedom=freedom)
         if effect is None or effect.low is None:
             return None, with_it, without
-        return self._among_all(effect, own, sums), with_it, without
+        return self._among_all(effect, own, {**sums, "yy": self._yy[own], "starts": starts}), with_it, without
 
     def _among_all(self, effect: Effect, own: NDArray[np.int64], sums: dict[str, Floats]) -> Effect:
         """Return the effect with what the spread of all machines says of it, where it says less."""
         strata, machines, platforms = (self._all[name][own] for name in ("strata", "machine", "platform"))
         is_slower = effect.value > TOLERANCE and (effect.p_value or 0.0) <= ALPHA
-        squares = {**sums, "yy": self._yy[own]}
-        among = permuted(strata, machines, platforms, squares, effect.value, with_p_value=is_slower)
+        among = permuted(strata, machines, platforms, sums, effect.value, with_p_value=is_slower)
         return wider(effect, among.standard_error, among.p_value)
 
 

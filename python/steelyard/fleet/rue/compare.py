@@ -33,7 +33,7 @@ from steelyard.fleet.rue.result import (
     Speedup,
     Total,
 )
-from steelyard.fleet.rue.strata import Cells, StrataChoice, choose_strata, explained_by, met
+from steelyard.fleet.rue.strata import Cells, StrataChoice, behind, choose_strata, explained_by, met
 from steelyard.fleet.rue.strata import Step as StrataStep
 from steelyard.fleet.rue.usage import (
     LOAD,
@@ -242,10 +242,11 @@ def _choose(cells: Cells, settings: RueSettings) -> StrataChoice:
     )
     # Operations of two jobs are not the same work, so that they are never added.
     forced = ("job",) if "job" in several and settings.work == "operations" else ()
+    choice = choose_strata(cells, several, forced)
     # Few machines do not show what their platforms do, and mixes of platforms differ by chance alone.
-    if PLATFORM in several and met(cells, (*forced, PLATFORM)):
-        forced = (*forced, PLATFORM)
-    return choose_strata(cells, several, forced)
+    if PLATFORM in choice.factors or PLATFORM not in several or not met(cells, (*forced, PLATFORM)):
+        return choice
+    return behind(cells, choose_strata(cells, several, (*forced, PLATFORM)), PLATFORM)
 
 
 def _is_noise(cells: Cells, name: str) -> bool:

@@ -16,7 +16,7 @@ Not here: comparing within strata (``compare``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +139,13 @@ def choose_strata(cells: Cells, candidates: tuple[str, ...], forced: tuple[str, 
 def met(cells: Cells, names: tuple[str, ...]) -> bool:
     """Return whether both configurations did some work in one of the strata of ``names``."""
     return _covered(cells, names, 1) > 0
+
+
+def behind(cells: Cells, choice: StrataChoice, name: str) -> StrataChoice:
+    """Return a choice with ``name`` as the last of its factors: groups are shown by the first."""
+    factors = (*(one for one in choice.factors if one != name), name)
+    steps = tuple(Step(one, *explained_by(cells, factors[: at + 1])) for at, one in enumerate(factors))
+    return replace(choice, factors=factors, steps=steps)
 
 
 def explained_by(cells: Cells, names: tuple[str, ...]) -> tuple[float, float]:

@@ -242,7 +242,8 @@ def test_operations_of_jobs_are_never_added():
     rng = np.random.default_rng(6)
     rows = [one | {"job": "other", "operations": one["operations"] * 1e6} for one in fleet(rng)]
     one = compare(table_of(fleet(rng) + rows), settings(labels=())).comparisons[0]
-    assert one.choice.forced == ("job", "platform")
+    assert one.choice.forced[0] == "job"
+    assert "platform" in one.choice.factors
     assert one.reweighted.rue == (None, None)
     assert one.reweighted.speedup.value == pytest.approx(1.0, abs=0.1)
 
