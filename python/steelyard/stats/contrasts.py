@@ -142,9 +142,10 @@ def contrast(
 ) -> Contrast:
     """Return how ``second`` compares with ``first``, value by value of the same blocks.
 
-    ``order`` is the order of the trials, where it is known. Without ``in_order`` blocks have no order in time:
-    the same blocks in another order give the same answer, and none resembles the one before. ``is_last`` is for a single look or the last one, whose interval is joined with a bootstrap.
-    ``within`` are the intervals that the values of either arm are means of, block by block.
+    ``order`` is the order of the trials, where it is known. Without ``in_order`` blocks have no order in
+    time: the same blocks in another order give the same answer, and none resembles the one before.
+    ``is_last`` is for a single look or the last one, whose interval is joined with a bootstrap. ``within``
+    are the intervals that the values of either arm are means of, block by block.
 
     >>> same = contrast([100.0, 101.0, 99.0, 100.0], [102.0, 101.0, 101.0, 101.0])
     >>> round(same.ratio, 3), round(same.low, 3), round(same.high, 3)
@@ -155,7 +156,8 @@ def contrast(
     logs = _log_ratios(first, second)
     if not in_order:
         places = np.argsort(logs, kind="stable")
-        logs, first, second = logs[places], np.asarray(first)[places], np.asarray(second)[places]
+        logs = logs[places]
+        first, second = ([values[at] for at in places] for values in (first, second))
         within = within and ([within[0][at] for at in places], [within[1][at] for at in places])
     count = logs.size
     if count < FEWEST_BLOCKS:
