@@ -49,7 +49,9 @@ Floats = npt.NDArray[np.float64]
 FEWEST_BLOCKS = 4
 """Before, a deviation is too uncertain for any interval."""
 _FEWEST_EFFECTIVE = 4.0
-"""Blocks that resemble the ones before them are worth no fewer independent ones."""
+"""Blocks that resemble the ones before them are worth no fewer independent ones, unless it is beyond chance:"""
+_NO_CHANCE = 0.01
+"""a p value up to this says so, and then there is no interval."""
 _PAIRED_BLOCKS = 10
 """Before, it cannot be seen whether the blocks of a pair are alike."""
 _ALIKE = 1.28
@@ -173,7 +175,8 @@ def contrast(
     effective = float(seen.size)
     if likeness is not None:
         # Chance makes a few blocks look alike now and then: then a much wider interval, rather than none.
-        effective = max(likeness.effective_count, min(effective, _FEWEST_EFFECTIVE))
+        is_chance = likeness.p_value > _NO_CHANCE
+        effective = max(likeness.effective_count, min(effective, _FEWEST_EFFECTIVE) if is_chance else 0.0)
     size = count / seen.size
     found = Contrast(
         ratio=math.exp(float(seen.mean())),
@@ -188,6 +191,8 @@ def contrast(
         position=adjusted.position,
         carry_over=adjusted.carry_over,
     )
+    if effective < min(_FEWEST_EFFECTIVE, seen.size):
+        return replace(found, reason="blocks resemble the ones before them too much")
     degrees = max(effective - 1 - adjusted.fitted, 1.0)
     if pools is not None:
         pools = pools + adjusted.shifts[:, None]
