@@ -49,9 +49,10 @@ Floats = npt.NDArray[np.float64]
 FEWEST_BLOCKS = 4
 """Before, a deviation is too uncertain for any interval."""
 _FEWEST_EFFECTIVE = 4.0
-"""Blocks that resemble the ones before them are worth no fewer independent ones, unless it is beyond chance:"""
+"""Blocks that resemble the ones before them are worth no fewer independent ones, unless they do so beyond
+chance."""
 _NO_CHANCE = 0.01
-"""a p value up to this says so, and then there is no interval."""
+"""A p value up to this is beyond chance: there is no interval then."""
 _PAIRED_BLOCKS = 10
 """Before, it cannot be seen whether the blocks of a pair are alike."""
 _ALIKE = 1.28

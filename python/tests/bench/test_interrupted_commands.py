@@ -21,7 +21,11 @@ from tests.bench.conftest import LONG_WARMUP, MARK, marked, until
 from tests.report.runs import write_run
 
 PACKAGE = Path(runs.__file__).parents[2]
-START = "from steelyard.cli.start import main; main()"
+START = (
+    "import faulthandler, signal; faulthandler.register(signal.SIGUSR1, all_threads=True);"
+    "from steelyard.cli.start import main; main()"
+)
+"""The command, which says where it is when it is asked by SIGUSR1."""
 
 
 class Command:
@@ -49,8 +53,14 @@ class Command:
         self.process.send_signal(signal.SIGINT)
 
     def finish(self) -> tuple[int, str, str]:
-        """Wait for its end, which leaves nothing behind."""
-        out, err = self.process.communicate(timeout=100)
+        """Wait for its end, which leaves nothing behind; one that does not end says where it is."""
+        try:
+            out, err = self.process.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGUSR1)
+            time.sleep(1)
+            self.process.kill()
+            pytest.fail("it did not end: " + self.process.communicate()[1])
         until(lambda: not self.others())
         assert "Traceback" not in err
         return self.process.returncode, out, err
