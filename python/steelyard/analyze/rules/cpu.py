@@ -104,13 +104,18 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
             # Whoever is woken wants a CPU, and may then find the lock taken: demand is no work.
             claim += " Many of them were woken for a lock: more CPUs may gain nothing."
             gain = "not known: threads that wait for a lock want CPUs too, and cannot use them"
+    advice = "Check the profile for hot functions, and counters for memory stalls."
+    if demand is not None and own is not None and use.busy_ratio * count > 2 * own:
+        claim += f" Most of that is other processes' work: the program got {own:.1f}."
+        gain = "not known: what it would do alone was not measured"
+        advice = "Run it alone, or on CPUs of its own (taskset, a cgroup), before looking for hot functions."
     return Finding(
         claim,
         (
             Evidence("CPU demand over CPUs", ratio, "ratio", CPU_BOUND_RATIO),
             Evidence("CPU busy", use.busy_ratio, "ratio", CPU_BOUND_RATIO),
         ),
-        "Check the profile for hot functions, and counters for memory stalls.",
+        advice,
         0.9 * min(1.0, ratio),
         gain=gain,
         part="cpu",

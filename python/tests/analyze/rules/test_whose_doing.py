@@ -23,3 +23,13 @@ def test_threads_that_wait_for_a_lock_are_counted_without_those_that_do_not() ->
     assert finding.claim.startswith(
         "3 of 4 threads sleep in futex, 70 % of the time of all threads, and are put"
     )
+
+
+def test_cpus_that_others_keep_busy_are_not_the_programs_limit() -> None:
+    mine = TROUBLED["cpu-bound"]
+    assert mine.target is not None
+    crowded = replace(mine, target=replace(mine.target, cpus=q(0.2), cpu_wait=q(1.8)))
+    own, others = (next(one for one in explain(seen) if one.id == "cpu-bound") for seen in (mine, crowded))
+    assert "other processes" not in own.claim
+    assert others.claim.endswith("Most of that is other processes' work: the program got 0.2.")
+    assert others.gain == "not known: what it would do alone was not measured"
