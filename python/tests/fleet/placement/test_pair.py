@@ -6,9 +6,11 @@ import pytest
 from steelyard._base import ResultSaysNoError
 from steelyard.analyze.pressure.contention import fit, predict
 from steelyard.fleet.effects import Effect
+from steelyard.fleet.placement.company import beside, by_neighbour, numbered
 from steelyard.fleet.placement.pair import MAY, MUST_NOT, UNCLEAR, pair
 from steelyard.fleet.pressure import JobPressure, Use, pressure
 from steelyard.fleet.store.store import open_store
+from steelyard.telemetry.engine import fetch
 from tests.fleet.arrow_tables import MIDNIGHT, Fleet
 from tests.fleet.simulated import simulated_store, truth_of
 
@@ -241,3 +243,17 @@ def test_the_simulators_truth_is_within_the_intervals():
     assert len(clean) > 100
     assert np.mean([one.interval[0] <= 1 <= one.interval[1] for one in clean]) >= 0.9
     assert all(one.verdict != MUST_NOT for one in clean)
+
+
+def test_stretches_of_a_neighbour_are_counted():
+    there = {"bully": (0, 1, 2, 5, 6, 30), "victim": range(31)}
+    rows = [
+        {"machine": "m0", "job": job, "cpi": 1.0, "window_start_unix_s": MIDNIGHT + 60 * minute}
+        for job, minutes in there.items()
+        for minute in minutes
+    ]
+    table = Fleet().put("task_samples", rows).table("task_samples")
+    names = fetch(numbered(table).order_by("number"))["job"].to_pylist()
+    found = by_neighbour(fetch(beside(table)), names).to_pylist()
+    (one,) = [row for row in found if (row["job"], row["beside"]) == ("victim", "bully")]
+    assert (one["n"], one["s"]) == (6, 3)
