@@ -17,16 +17,21 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from steelyard._base import RecordError, ResultSaysNoError, SteelyardError
+from steelyard._base import RecordError, ResultSaysNoError, SteelyardError, parse_cpu_list
 from steelyard.analyze.profiles.callers import by_caller
 from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.run_files import PROFILES
 from steelyard.analyze.scaling.curve import Observation, Place, Step, steps_of
+from steelyard.analyze.scaling.machine import topology_of_places
 from steelyard.analyze.scaling.measured import in_base_units
 from steelyard.bench.recorders import stacks
+from steelyard.experiment.engine import MACHINE
 from steelyard.experiment.workload import LOGS, RUNS, Commands
+from steelyard.records import read
 from steelyard.records.experiment import Experiment, ExperimentArm
+from steelyard.records.machine import Machine
+from steelyard.stats.scaling.choice import Topology
 
 FACTOR = "cpus"
 _HZ = 499
@@ -40,11 +45,7 @@ def steps_of_experiment(experiment: Experiment) -> tuple[Step, ...]:
     """
     if odd := [arm.name for arm in experiment.arms if not re.fullmatch(r"[1-9]\d{0,6}", arm.name, re.ASCII)]:
         raise RecordError(f"{experiment.experiment_id}: the arm {odd[0][:40]!r} is no number of CPUs")
-    places = {
-        int(arm.name): Place(arm.cpus.listed, arm.cpus.shares_cores, arm.cpus.nodes)
-        for arm in experiment.arms
-        if arm.cpus is not None
-    }
+    places = _places(experiment)
     metric = experiment.metric
     if metric.better == "lower" and metric.unit not in ("s", ""):
         raise ResultSaysNoError(
@@ -63,6 +64,34 @@ def steps_of_experiment(experiment: Experiment) -> tuple[Step, ...]:
         readings = in_base_units(trial.readings)
         observations.append(Observation(int(trial.arm), trial.block, rate, reason, readings, trial.missing))
     return steps_of(observations, places)
+
+
+def _places(experiment: Experiment) -> dict[int, Place]:
+    return {
+        int(arm.name): Place(arm.cpus.listed, arm.cpus.shares_cores, arm.cpus.nodes)
+        for arm in experiment.arms
+        if arm.cpus is not None
+    }
+
+
+def topology_of_experiment(experiment: Experiment, folder: Path) -> Topology:
+    """Return where cores, nodes and siblings end, as far as the steps and the record of the machine say."""
+    places = _places(experiment)
+    try:
+        machine = read(Machine, folder / MACHINE)
+    except SteelyardError:
+        return topology_of_places(places, None, None)
+    cpu = machine.cpu
+    if cpu.usable_cpus != cpu.logical_cpus or cpu.quota_cpus is not None:
+        # Which cores could be used is not in the record.
+        return topology_of_places(places, None, cpu.threads_per_core)
+    found = topology_of_places(places, cpu.cores, cpu.threads_per_core)
+    sizes = {len(parse_cpu_list(node.cpus) or ()) for node in machine.numa_nodes if node.cpus}
+    count = sum(1 for node in machine.numa_nodes if node.cpus)
+    ends = found.node_ends
+    if len(sizes) == 1 and found.cores is not None:
+        ends = tuple(found.cores * node // count for node in range(1, count))
+    return Topology(cpu.logical_cpus, found.cores, found.threads_per_core, ends)
 
 
 def profile_path(folder: Path, arm: ExperimentArm) -> Path:

@@ -58,6 +58,19 @@ class Observation:
     """Whether ``cpus`` counts threads or clients, of which there may be more than CPUs."""
     machine_cpus: int | None = None
     """CPUs of the machine where threads are counted, None where that is not known."""
+    machine: MachineCpus | None = None
+    """What is said of the machine beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCpus:
+    """What a file says of the machine of a trial."""
+
+    cpus: int | None = None
+    cores: int | None = None
+    threads_per_core: int | None = None
+    nodes: int | None = None
+    """NUMA nodes of the machine; of the trial's CPUs where it differs from step to step."""
 
 
 @dataclass(frozen=True)

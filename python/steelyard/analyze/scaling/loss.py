@@ -79,14 +79,21 @@ class Loss:
     """What the loss is of: each CPU, or each thread."""
     caveat: str | None = None
     """What a reader must know before believing it."""
+    noise_factor: float = 1.0
+    """What noise alone makes of no loss."""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether anything is lost that noise does not explain."""
+        return (self.factor.value or 0.0) >= max(NO_LOSS, self.noise_factor)
 
     def term(self, name: str) -> LossTerm | None:
         """Return one term, None where the loss is not split into it."""
         return next((term for term in self.terms if term.name == name), None)
 
 
-def scaling_loss(low: Step, high: Step) -> Loss:
-    """Return the loss from ``low`` to ``high``.
+def scaling_loss(low: Step, high: Step, *, noise_factor: float = 1.0) -> Loss:
+    """Return the loss from ``low`` to ``high``; one below ``noise_factor`` may be none, and has no cause.
 
     Factors multiply to the loss exactly where counts are known; the loss is then that of the counts.
     """
@@ -100,12 +107,14 @@ def scaling_loss(low: Step, high: Step) -> Loss:
     else:
         whole = Quantity(low.ops_per_s * growth / high.ops_per_s, "1")
     shared = [_with_share(term, whole) for term in terms]
-    cause = _cause(whole, shared, reason)
+    cause = _cause(whole, shared, reason, noise_factor)
     others = high.others_ratio or 0.0
     if cause == _CAUSES[USE] and others > OTHERS_ABOVE:
         cause = f"other processes had {others:.0%} of the time of the {high.cpus} CPUs"
     noun = "CPU" if None not in (low.usable_cpus, high.usable_cpus) else "thread"
-    return Loss(low.cpus, high.cpus, whole, tuple(shared), cause, noun, _caveat(low, high, shared))
+    return Loss(
+        low.cpus, high.cpus, whole, tuple(shared), cause, noun, _caveat(low, high, shared), noise_factor
+    )
 
 
 def _divisor(step: Step, other: Step) -> int:
@@ -192,11 +201,13 @@ def _with_share(term: LossTerm, whole: Quantity) -> LossTerm:
     return replace(term, share=Quantity(math.log(term.factor.value or 1.0) / math.log(whole.value), "ratio"))
 
 
-def _cause(whole: Quantity, terms: list[LossTerm], missing: str | None) -> str:
+def _cause(whole: Quantity, terms: list[LossTerm], missing: str | None, noise_factor: float) -> str:
     if whole.value is None:
         return f"not known: {whole.missing}"
     if whole.value < NO_LOSS:
         return "hardly anything is lost"
+    if whole.value < noise_factor:
+        return f"not known: noise alone may make {noise_factor:.3g}x of no loss"
     if not terms:
         return f"not known: {missing}"
     main = max(terms, key=lambda term: term.share.value or 0.0)

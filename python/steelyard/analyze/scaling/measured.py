@@ -4,7 +4,8 @@ In: the text of a CSV file with a line of names, and a line for each trial. Out:
 
 Columns: `COLUMNS`, in any order and case; others are ignored. Lines with the same number of CPUs are repeats,
 in the order of their blocks, unless a column ``block`` numbers them. Threads (clients, load) are not CPUs:
-``machine_cpus``, or a column ``cpus`` with one number, says how many the machine has.
+``machine_cpus``, or a column ``cpus`` with one number, says how many the machine has. ``cores`` beside them
+is that of the machine, as are ``threads_per_core`` and ``nodes``.
 
 Invariants: an empty field is a figure that is not known; a line that cannot be a trial is an error with its
 number, never skipped.
@@ -33,10 +34,12 @@ from steelyard.analyze.scaling.curve import (
     LATENCY_P50,
     LATENCY_P99,
     OPERATIONS,
+    MachineCpus,
     Observation,
 )
 
 CPUS, THREADS, MACHINE, THROUGHPUT, BLOCK = "cpus", "threads", "machine_cpus", "ops_per_s", "block"
+CORES, THREADS_PER_CORE, NODES = "cores", "threads_per_core", "nodes"
 _LINES_AT_MOST = 1_000_000
 _ABOVE, _BELOW = 1e-24, 1e24
 """No count, time or rate of a program comes near, but for 0: products and ratios of two are finite still."""
@@ -54,7 +57,9 @@ class Column:
 COLUMNS = (
     Column(CPUS, ("cpus", "processors", "cores")),
     Column(THREADS, ("threads", "load", "clients")),
-    Column(MACHINE, ("machine_cpus",)),
+    Column(MACHINE, ("machine_cpus", "cpus_of_machine")),
+    Column(THREADS_PER_CORE, ("threads_per_core",)),
+    Column(NODES, ("nodes", "numa_nodes")),
     Column(THROUGHPUT, ("ops_per_s", "ops_sec", "throughput")),
     Column(BLOCK, ("block", "replicate")),
     Column(INSTRUCTIONS, ("instructions",)),
@@ -75,8 +80,13 @@ COLUMNS = (
 )
 """Every column that is read."""
 _BY_NAME = {name: column for column in COLUMNS for name in column.names}
+_CORES = Column(CORES, ("cores",))
+"""What ``cores`` is beside another column that counts CPUs or threads."""
+_OF_MACHINE = (MACHINE, CORES, THREADS_PER_CORE, NODES)
 READABLE = tuple(
-    column.names[0] for column in COLUMNS if column.figure not in (CPUS, THREADS, MACHINE, THROUGHPUT, BLOCK)
+    column.names[0]
+    for column in COLUMNS
+    if column.figure not in (CPUS, THREADS, THROUGHPUT, BLOCK, *_OF_MACHINE)
 )
 """Names that a number in the output of a command may have."""
 _SHARES = (BUSY, IDLE, ERRORS)
@@ -106,6 +116,10 @@ def parse_curve(text: str, *, name: str) -> list[Observation]:
     axis = _axis([figures for _, figures in read], columns)
     for line, figures in read:
         found.append(_observation(figures, f"{name}: line {line}", seen, axis))
+    for figure in (CORES, THREADS_PER_CORE):
+        numbers = {getattr(one.machine, figure) for one in found}
+        if len(numbers) > 1:
+            raise UsageError(f"{name}: {figure} is that of the machine, and has {len(numbers)} values")
     pairs = Counter((one.cpus, one.block) for one in found)
     if (twice := next((pair for pair, count in pairs.items() if count > 1), None)) is not None:
         raise UsageError(
@@ -140,7 +154,9 @@ def in_base_units(readings: Mapping[str, float]) -> dict[str, float]:
 
 
 def _columns(names: list[str], name: str) -> list[Column | None]:
-    columns = [_BY_NAME.get(word.strip().lower()) for word in names]
+    words = [word.strip().lower() for word in names]
+    counted = {word for word in words if word in _BY_NAME and _BY_NAME[word].figure in (CPUS, THREADS)}
+    columns = [_CORES if word == CORES and len(counted) > 1 else _BY_NAME.get(word) for word in words]
     known = [column.figure for column in columns if column is not None]
     for figure in known:
         if known.count(figure) > 1:
@@ -190,14 +206,17 @@ def _axis(rows: Sequence[Mapping[str, float]], columns: Sequence[Column | None])
 
 
 def _observation(figures: dict[str, float], where: str, seen: Counter[int], axis: str) -> Observation:
-    machine = figures.pop(MACHINE, None)
+    machine, cores, per_core, nodes = (
+        None if (number := figures.pop(name, None)) is None else _whole(number, where, name)
+        for name in _OF_MACHINE
+    )
     threads, cpus = figures.pop(THREADS, None), figures.pop(CPUS, None)
     is_threads = axis == THREADS
-    if is_threads and machine is None:
-        machine = cpus
+    if is_threads and machine is None and cpus is not None:
+        machine = _whole(cpus, where, "CPUs")
     number = threads if is_threads else cpus
     count = _whole(number or 0.0, where, "threads" if is_threads else "CPUs")
-    available = None if machine is None or not is_threads else _whole(machine, where, "CPUs")
+    available = machine if is_threads else None
     block = int(figures.pop(BLOCK, seen[count]))
     seen[count] += 1
     rate = figures.pop(THROUGHPUT, None)
@@ -210,7 +229,8 @@ def _observation(figures: dict[str, float], where: str, seen: Counter[int], axis
     # A count of 0 is one that was not made.
     readings = {name: value for name, value in figures.items() if value > 0 or name in _SHARES}
     missing = {name: "counted as 0" for name in figures if name not in readings}
-    return Observation(count, block, rate, reason, readings, missing, is_threads, available)
+    about = MachineCpus(machine, cores, per_core, nodes)
+    return Observation(count, block, rate, reason, readings, missing, is_threads, available, about)
 
 
 def _whole(number: float, where: str, what: str) -> int:

@@ -1,8 +1,9 @@
 """All that is concluded from a scaling curve.
 
-In: steps, and where they are known the functions that ran at its ends. Out: `Scaling`.
+In: steps, what is known of the machine, the numbers of CPUs to predict, and where they are known the
+functions that ran at its ends. Out: `Scaling`.
 
-Not here: the law's statistics (``stats.scalability``), drawing (``report.scale``).
+Not here: models and their statistics (``stats.scaling``), drawing (``report.scale``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from steelyard.analyze.profiles.hot_functions import Diagnosis, FunctionChange, 
 from steelyard.analyze.scaling.curve import Step, whole_blocks
 from steelyard.analyze.scaling.limits import Limit, limits_of
 from steelyard.analyze.scaling.loss import Loss, scaling_loss
-from steelyard.stats.scalability import LawFit, fit_law
+from steelyard.stats.scaling.choice import Topology
+from steelyard.stats.scaling.curve import CurveFit, fit_curve
+from steelyard.stats.scaling.law import LawFit
+from steelyard.stats.scaling.prediction import Prediction, SiblingWorth
 
 FUNCTION_BY_CHANCE = 0.05
 """Above this chance no function is named."""
@@ -27,8 +31,8 @@ class Scaling:
     """A curve and what it says."""
 
     steps: tuple[Step, ...]
-    fit: LawFit | None
-    """None without any throughput."""
+    curve: CurveFit | None
+    """The model that holds; None without any throughput."""
     loss: Loss | None
     """From the first to the last step; None with one."""
     limits: tuple[Limit, ...]
@@ -38,6 +42,13 @@ class Scaling:
     functions_missing: str | None = None
     """Why no function is named."""
     notes: tuple[str, ...] = ()
+    predictions: tuple[Prediction, ...] = ()
+    """Throughput at the numbers of CPUs that were asked for."""
+
+    @property
+    def fit(self) -> LawFit | None:
+        """The law, None without any throughput."""
+        return None if self.curve is None else self.curve.law
 
     @property
     def noun(self) -> str:
@@ -74,8 +85,14 @@ def analyse(
     high: FunctionShares | None = None,
     profiles_missing: str = "no profiles of both ends are there",
     notes: Sequence[str] = (),
+    topology: Topology | None = None,
+    predict: Sequence[int] = (),
+    worth: SiblingWorth | None = None,
 ) -> Scaling:
-    """Return what steps say; ``low`` and ``high`` are profiles of the first and the last one."""
+    """Return what steps say; ``low`` and ``high`` are profiles of the first and the last one.
+
+    ``predict`` are numbers of CPUs, ``worth`` is what siblings are worth on another machine.
+    """
     known = [step for step in steps if step.ops_per_s is not None]
     values = whole_blocks(known)
     functions, missing = None, None
@@ -87,15 +104,18 @@ def analyse(
             functions = diagnose(low, high, *laws)
         except ValueError as error:
             missing = f"the profiles do not compare: {error}"
+    curve = fit_curve(values, topology) if values else None
+    noise = 1.0 if curve is None else curve.noise_factor()
     return Scaling(
         tuple(steps),
-        fit_law(values) if values else None,
-        scaling_loss(known[0], known[-1]) if len(known) > 1 else None,
+        curve,
+        scaling_loss(known[0], known[-1], noise_factor=noise) if len(known) > 1 else None,
         limits_of(steps),
         functions,
         None if functions is None or low is None or high is None else _chance(functions, low, high),
         missing,
         tuple(notes),
+        () if curve is None else tuple(curve.predict(cpus, worth) for cpus in predict),
     )
 
 

@@ -17,6 +17,7 @@ from steelyard._base import UsageError, format_cpu_list, parse_cpu_list
 from steelyard.bench.placement.choose import within_quota
 from steelyard.bench.placement.homes import by_node, cache_groups
 from steelyard.machine.layout import Core, Layout, describe_limits
+from steelyard.stats.scaling.choice import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,21 @@ def cpu_steps(layout: Layout, asked: Sequence[int] | None = None) -> tuple[list[
             hint=f"usable are {format_cpu_list(sorted(order))}",
         )
     return [_step(cores, order[:count]) for count in counts], describe_limits(layout) + notes
+
+
+def topology_of_layout(layout: Layout) -> Topology:
+    """Return where cores, nodes and siblings end in the order in which steps take CPUs."""
+    cores, _ = within_quota(layout)
+    ends, used = [], 0
+    for home in by_node(cores)[:-1]:
+        used += len(home.cores)
+        ends.append(used)
+    return Topology(
+        sum(len(core.cpus) for core in cores),
+        len(cores),
+        max((len(core.cpus) for core in cores), default=None),
+        tuple(ends),
+    )
 
 
 def _counts(cores: Sequence[Core], total: int) -> list[int]:

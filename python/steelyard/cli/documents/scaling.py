@@ -30,7 +30,9 @@ class ScalingStep(Value):
     efficiency_ratio: float | None = Field(
         description="Throughput of each CPU over that of each at the first step"
     )
-    law_ops_per_s: float | None = Field(description="Throughput of the fitted law")
+    law_ops_per_s: float | None = Field(
+        description="Throughput of the model that holds, null where none does"
+    )
     busy_ratio: float | None = Field(
         description="Share of the CPUs' time that the workload used, null where it is not known"
     )
@@ -74,6 +76,46 @@ class ScalingLaw(Value):
     confidence: float = Field(description="Of each interval")
 
 
+class ScalingEnds(Value):
+    """A figure of a model with its interval."""
+
+    value: float = Field(description="The figure")
+    low: float | None = Field(description="Lower end of the interval, null without one")
+    high: float | None = Field(description="Upper end of it, null without one")
+
+
+class ScalingModel(Value):
+    """The model that holds."""
+
+    kind: str = Field(
+        description="`law`, `siblings` (the law over cores, siblings worth a share), `node` (a NUMA node that"
+        " costs something), `ceiling`, `bend` (any of these), or `none`"
+    )
+    at_cpus: ScalingEnds | None = Field(description="CPUs at which the curve bends, null without a bend")
+    worth_ratio: ScalingEnds | None = Field(
+        description="What a CPU beyond the bend is worth of one before it; of a level, all throughput"
+    )
+    is_level: bool = Field(description="Whether all throughput is lower beyond the bend")
+    alternatives: list[str] = Field(description="Other models that are as near to the readings")
+    nearest: str | None = Field(description="The nearest model, also where none holds; null of one step")
+    misfit_ratio: float | None = Field(description="Largest distance of a step from the nearest model")
+    cores: Count | None = Field(description="Cores that steps use up before siblings, null if not known")
+    node_ends: list[Count] = Field(description="CPUs at which a NUMA node's cores are used up")
+
+
+class ScalingPrediction(Value):
+    """Throughput of a trial at a number of CPUs."""
+
+    cpus: Count = Field(description="How many, or how many threads")
+    ops_per_s: float | None = Field(description="Throughput, null where `reason` says why it is not known")
+    low: float | None = Field(
+        description="Lower end of the interval; without a value what throughput is at least, or null"
+    )
+    high: float | None = Field(description="Upper end of it; without a value what it is at most, or null")
+    basis: str | None = Field(description="What it rests on")
+    reason: str | None = Field(description="Why it is not known")
+
+
 class ScalingLossTerm(Value):
     """One factor of the loss."""
 
@@ -96,6 +138,8 @@ class ScalingLoss(Value):
     terms: list[ScalingLossTerm] = Field(description="Factors that multiply to it; empty without counts")
     cause: str = Field(description="The main cause in words, or why it is not known")
     caveat: str | None = Field(description="What to know before believing it")
+    is_clear: bool = Field(default=True, description="Whether more is lost than noise explains")
+    noise_factor: float = Field(default=1.0, description="What noise alone makes of no loss")
 
 
 class ScalingFunction(Value):
@@ -134,6 +178,12 @@ class ScalingDocument(Record):
     steps: list[ScalingStep] = Field(description="In the order of their CPUs")
     speedup: float | None = Field(description="Throughput of the last step over that of the first")
     law: ScalingLaw | None = Field(description="The law, null without any throughput")
+    model: ScalingModel | None = Field(
+        default=None, description="The model that holds, null without any throughput"
+    )
+    predictions: list[ScalingPrediction] = Field(
+        default=[], description="Throughput at the numbers of CPUs that were asked for"
+    )
     loss: ScalingLoss | None = Field(description="Loss from the first to the last step, null with one")
     limits: list[ScalingLimit] = Field(description="What the workload cannot use")
     functions: list[ScalingFunction] = Field(

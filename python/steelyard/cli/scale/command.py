@@ -12,6 +12,7 @@ _EXAMPLES = (
     "steelyard scale tao",
     r"steelyard scale --metric 'rate=(\S+) ops/sec' -- db_bench --threads={cpus} --benchmarks=readrandom",
     "steelyard scale --from curve.csv --profile-low one.txt --profile-high many.txt",
+    "steelyard scale --from curve.csv --predict 64 --siblings-of other.csv",
 )
 
 
@@ -71,6 +72,28 @@ def scale(
     profile_high: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The same of the most CPUs.")
     ] = None,
+    predict: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1, metavar="N", help="Predict throughput at N CPUs (or threads), measured or not; repeatable."
+        ),
+    ] = None,
+    sibling_worth: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="RATIO",
+            help="For --predict: what second threads of cores add, of what the cores do alone, as 0.3.",
+        ),
+    ] = None,
+    siblings_of: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="The same from the curve of another machine with this processor; repeatable.",
+        ),
+    ] = None,
     page: Report = None,
     out: Out = RUNS,
     as_json: Json = False,
@@ -95,6 +118,9 @@ def scale(
         resume=resume,
         source=source,
         profiles=(profile_low, profile_high),
+        predict=predict or [],
+        sibling_worth=sibling_worth,
+        siblings_of=siblings_of or [],
         out=out,
     )
     return scale_and_show(request, report=page, as_json=as_json)

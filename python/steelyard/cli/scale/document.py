@@ -11,7 +11,10 @@ from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.analyze.values import Quantity
 from steelyard.records import RunStatus
 from steelyard.records.experiment import Experiment
-from steelyard.stats.scalability import LawFit, Parameter
+from steelyard.stats.scaling.choice import Figure
+from steelyard.stats.scaling.curve import CurveFit
+from steelyard.stats.scaling.law import LawFit, Parameter
+from steelyard.stats.scaling.prediction import Prediction
 
 _FUNCTIONS = 50
 
@@ -29,6 +32,8 @@ def document(
         "steps": [_step(step, scaling) for step in scaling.steps],
         "speedup": scaling.speedup,
         "law": None if scaling.fit is None else _law(scaling.fit),
+        "model": None if scaling.curve is None else _model(scaling.curve),
+        "predictions": [_prediction(one) for one in scaling.predictions],
         "loss": None if scaling.loss is None else _loss(scaling.loss),
         "limits": [
             {"id": limit.id, "from_cpus": limit.from_cpus, "claim": limit.claim} for limit in scaling.limits
@@ -50,7 +55,7 @@ def _step(step: Step, scaling: Scaling) -> dict[str, Any]:
         "by_block": {str(block): value for block, value in sorted(step.by_block.items())},
         "lost": list(step.lost),
         "efficiency_ratio": scaling.efficiency_of(step),
-        "law_ops_per_s": None if scaling.fit is None else scaling.fit.throughput(step.cpus),
+        "law_ops_per_s": None if scaling.curve is None else scaling.curve.throughput(step.cpus),
         "busy_ratio": step.busy_ratio,
         "others_ratio": step.others_ratio,
         "readings": dict(step.readings),
@@ -87,6 +92,36 @@ def _law(fit: LawFit) -> dict[str, Any]:
     }
 
 
+def _model(curve: CurveFit) -> dict[str, Any]:
+    chosen = curve.chosen
+
+    def figure(one: Figure | None) -> dict[str, Any] | None:
+        return None if one is None else {"value": one.value, "low": one.low, "high": one.high}
+
+    return {
+        "kind": curve.kind.value,
+        "at_cpus": None if chosen is None else figure(chosen.at),
+        "worth_ratio": None if chosen is None else figure(chosen.worth),
+        "is_level": chosen is not None and chosen.is_level,
+        "alternatives": [] if chosen is None else [kind.value for kind in chosen.alternatives],
+        "nearest": None if chosen is None else chosen.best.kind.value,
+        "misfit_ratio": curve.misfit_ratio,
+        "cores": None if chosen is None else chosen.topology.cores,
+        "node_ends": [] if chosen is None else list(chosen.topology.node_ends),
+    }
+
+
+def _prediction(one: Prediction) -> dict[str, Any]:
+    return {
+        "cpus": one.cpus,
+        "ops_per_s": one.value,
+        "low": one.low,
+        "high": one.high,
+        "basis": one.basis or None,
+        "reason": one.reason,
+    }
+
+
 def _loss(loss: Loss) -> dict[str, Any]:
     return {
         "low_cpus": loss.low_cpus,
@@ -104,6 +139,8 @@ def _loss(loss: Loss) -> dict[str, Any]:
         ],
         "cause": loss.cause,
         "caveat": loss.caveat,
+        "is_clear": loss.is_clear,
+        "noise_factor": loss.noise_factor,
     }
 
 

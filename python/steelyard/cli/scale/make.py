@@ -25,6 +25,7 @@ from steelyard.analyze.profiles.callers import by_caller
 from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.profiles.perf_report import PerfReport, parse_perf_report
 from steelyard.analyze.scaling.curve import Step, steps_of
+from steelyard.analyze.scaling.machine import topology_of, worth_given, worth_of
 from steelyard.analyze.scaling.measured import READABLE, parse_curve
 from steelyard.analyze.scaling.scaling import Scaling, analyse
 from steelyard.bench import declaration, tiers
@@ -33,7 +34,7 @@ from steelyard.bench.launch import make_run_folder
 from steelyard.bench.manifest import this_process
 from steelyard.bench.parameters import check_names
 from steelyard.bench.placement.request import live_layout
-from steelyard.bench.placement.steps import cpu_steps
+from steelyard.bench.placement.steps import cpu_steps, topology_of_layout
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import metric_of, seconds_of
 from steelyard.cli.experiment.make import carry_out, code_of, put_back
@@ -49,6 +50,7 @@ from steelyard.experiment.scaling import (
     profile_ends,
     profiles_of_ends,
     steps_of_experiment,
+    topology_of_experiment,
 )
 from steelyard.experiment.workload import BenchmarkRuns, Commands, Workload, check_pattern
 from steelyard.records import RunStatus, write
@@ -59,6 +61,8 @@ from steelyard.records.experiment import (
     ExperimentMetric,
     ExperimentPlan,
 )
+from steelyard.stats.scaling.choice import Topology
+from steelyard.stats.scaling.prediction import SiblingWorth
 
 _PLACE = f"{{{FACTOR}}}"
 _SEED_BITS = 48
@@ -86,21 +90,35 @@ class Request:
     resume: Path | None = None
     source: Path | None = None
     profiles: tuple[Path | None, Path | None] = (None, None)
+    predict: Sequence[int] = ()
+    sibling_worth: float | None = None
+    siblings_of: Sequence[Path] = ()
     out: Path = Path("runs")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be said of a curve beside its steps."""
+
+    profiles: tuple[FunctionShares, FunctionShares] | None
+    predict: Sequence[int]
+    worth: SiblingWorth | None
 
 
 def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> int:
     """Make, resume or show a curve; return the exit code."""
     if (request.profiles[0] is None) != (request.profiles[1] is None):
         raise UsageError("--profile-low and --profile-high belong together")
-    given = _given(request)
+    asked = Asked(_given(request), sorted(set(request.predict)), _worth(request))
     if request.source is not None:
         if request.words or request.resume or request.chosen or request.hooks:
             raise UsageError("--from reads a curve: it takes no benchmark, command or --resume")
         text = _text(request.source, _CURVE_BYTES)
-        steps = steps_of(parse_curve(text, name=str(request.source)))
-        return _show(Shown(str(request.source), _analysed(steps, given)), report, as_json=as_json)
+        observations = parse_curve(text, name=str(request.source))
+        scaling = _analysed(steps_of(observations), asked, topology_of(observations))
+        return _show(Shown(str(request.source), scaling), report, as_json=as_json)
     folder = Path(request.words[0]) if len(request.words) == 1 else None
+    topology = None
     if request.resume is not None:
         if request.words or request.chosen or request.hooks or request.steps:
             raise UsageError("--resume goes on as it began: it takes no benchmark, command, steps or hooks")
@@ -111,10 +129,11 @@ def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> i
     elif folder is not None and (folder / engine.MANIFEST).exists():
         experiment = engine.load(folder)
         _check_curve(folder, experiment)
-        return _show_experiment(folder, experiment, given, report, as_json=as_json)
+        return _show_experiment(folder, experiment, asked, report, as_json=as_json)
     else:
         put_back()
         experiment = _begin(request)
+        topology = topology_of_layout(live_layout())
         folder = make_run_folder(request.out, "scale", SystemClock())
         experiment = experiment.model_copy(update={"experiment_id": folder.name})
     interrupts = Interrupts()
@@ -123,7 +142,7 @@ def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> i
     if isinstance(workload, Commands) and request.profile and experiment.status is RunStatus.COMPLETE:
         with interrupts.caught():
             experiment = _profiled(experiment, folder, workload)
-    code = _show_experiment(folder, experiment, given, report, as_json=as_json)
+    code = _show_experiment(folder, experiment, asked, report, topology, as_json=as_json)
     return code_of(folder, experiment, error, code, resume="steelyard scale --resume")
 
 
@@ -269,6 +288,21 @@ def _given(request: Request) -> tuple[FunctionShares, FunctionShares] | None:
     return shares[0], shares[1]
 
 
+def _worth(request: Request) -> SiblingWorth | None:
+    """Return what siblings are worth on another machine."""
+    if request.sibling_worth is None and not request.siblings_of:
+        return None
+    if not request.predict:
+        raise UsageError("--sibling-worth and --siblings-of are for --predict")
+    if request.sibling_worth is not None and request.siblings_of:
+        raise UsageError("--sibling-worth and --siblings-of both say what siblings are worth")
+    if request.sibling_worth is not None:
+        return worth_given(request.sibling_worth)
+    return worth_of(
+        {str(path): parse_curve(_text(path, _CURVE_BYTES), name=str(path)) for path in request.siblings_of}
+    )
+
+
 def _profile(path: Path) -> PerfReport | dict[str, int]:
     """Read what ``perf report`` printed, or the samples by function of a profile in any other form."""
     if path.is_file():
@@ -290,13 +324,23 @@ def _text(path: Path, most_bytes: int) -> str:
 
 def _analysed(
     steps: Sequence[Step],
-    profiles: tuple[FunctionShares, FunctionShares] | str | None,
+    asked: Asked,
+    topology: Topology,
+    profiles: tuple[FunctionShares, FunctionShares] | str = "no profiles of both ends were given",
     notes: Sequence[str] = (),
 ) -> Scaling:
-    if isinstance(profiles, tuple):
-        return analyse(steps, low=profiles[0], high=profiles[1], notes=notes)
-    missing = profiles or "no profiles of both ends were given"
-    return analyse(steps, profiles_missing=missing, notes=notes)
+    found = asked.profiles or profiles
+    low, high = (None, None) if isinstance(found, str) else found
+    return analyse(
+        steps,
+        low=low,
+        high=high,
+        profiles_missing=found if isinstance(found, str) else "",
+        notes=notes,
+        topology=topology,
+        predict=asked.predict,
+        worth=asked.worth,
+    )
 
 
 @dataclass(frozen=True)
@@ -311,13 +355,19 @@ class Shown:
 def _show_experiment(
     folder: Path,
     experiment: Experiment,
-    given: tuple[FunctionShares, FunctionShares] | None,
+    asked: Asked,
     report: Path | None,
+    topology: Topology | None = None,
     *,
     as_json: bool,
 ) -> int:
-    profiles = given or profiles_of_ends(experiment, folder)
-    scaling = _analysed(steps_of_experiment(experiment), profiles, experiment.notes)
+    scaling = _analysed(
+        steps_of_experiment(experiment),
+        asked,
+        topology or topology_of_experiment(experiment, folder),
+        asked.profiles or profiles_of_ends(experiment, folder),
+        experiment.notes,
+    )
     return _show(Shown(str(folder), scaling, experiment), report, as_json=as_json)
 
 

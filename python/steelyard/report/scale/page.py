@@ -1,11 +1,10 @@
-"""The page of a scaling curve: what it says, throughput with the law, latency, CPI, path length, the loss.
+"""The page of a scaling curve: what it says, throughput with model and predictions, its steps, the loss.
 
 In: a `Scaling`. Out: the path of the page. Not here: the terminal (``table``).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,11 +24,11 @@ from steelyard.report.fleet.content import (
     table,
 )
 from steelyard.report.fleet.page import write_page
+from steelyard.report.scale.model import PREDICTION_COLUMNS, law_title, parameters, prediction_rows
 from steelyard.report.scale.table import (
     FUNCTIONS,
     loss_rows,
     notes,
-    parameters,
     sentences,
     share,
     step_columns,
@@ -37,8 +36,6 @@ from steelyard.report.scale.table import (
 )
 
 _POINTS = 120
-_BEYOND = 2.0
-"""The law is drawn up to this many times the most CPUs, where a peak is expected there."""
 
 
 def write_scaling(path: Path, scaling: Scaling, *, source: str, experiment: Experiment | None = None) -> Path:
@@ -47,10 +44,11 @@ def write_scaling(path: Path, scaling: Scaling, *, source: str, experiment: Expe
     limits = [limit for limit in scaling.limits if limit.id in ("idle", "errors")]
     sections = [
         Section("throughput", "Throughput", (_throughput(scaling), _steps(scaling))),
+        Section("predictions", "Predicted throughput of a trial", tuple(_predictions(scaling))),
         Section("steps", "Step by step", tuple(_by_step(scaling)), grid=True),
         Section("loss", "Scaling loss", tuple(_loss(scaling))),
         Section("functions", "Functions", tuple(_functions(scaling))),
-        Section("law", "Universal Scalability Law", tuple(_law(scaling))),
+        Section("law", law_title(scaling), tuple(_law(scaling))),
     ]
     return write_page(
         path,
@@ -78,18 +76,25 @@ def _throughput(scaling: Scaling) -> Chart:
             size=7,
         )
     ]
-    fit = scaling.fit
+    curve = scaling.curve
     if known:
         first = known[0]
         ends = [first.cpus, known[-1].cpus]
         per_cpu = (first.ops_per_s or 0.0) / first.cpus
         series.append(Series("linear", ends, [per_cpu * end for end in ends], role="ink", dash="dot"))
-    if known and fit is not None and fit.contention.value is not None:
+    if known and curve is not None and curve.throughput(known[-1].cpus) is not None:
         last = known[-1].cpus
-        if fit.peak.is_identified and fit.peak.value is not None and math.isfinite(fit.peak.value):
-            last = max(last, round(min(_BEYOND * last, 1.2 * fit.peak.value)))
         grid = sorted({max(1, round(last * point / _POINTS)) for point in range(1, _POINTS + 1)})
-        series.append(Series("law", grid, [fit.throughput(cpus) for cpus in grid], role="orange"))
+        series.append(Series("model", grid, [curve.throughput(cpus) for cpus in grid], role="orange"))
+    predicted = [one for one in scaling.predictions if one.value is not None]
+    if predicted:
+        counts = [one.cpus for one in predicted]
+        lows, highs = [one.low for one in predicted], [one.high for one in predicted]
+        series += [
+            Series("predicted", counts, [one.value for one in predicted], kind="points", size=7, role="red"),
+            Series("predicted, from", counts, lows, kind="points", size=4, role="red"),
+            Series("predicted, to", counts, highs, kind="points", size=4, role="red"),
+        ]
     return Chart(
         "throughput",
         f"Throughput by {scaling.noun}s",
@@ -116,6 +121,14 @@ def _steps(scaling: Scaling) -> Table:
         for step in scaling.steps
     ]
     return table(heads, rows)
+
+
+def _predictions(scaling: Scaling) -> list[Block]:
+    if not scaling.predictions:
+        return []
+    names = [Column(f"{scaling.noun}s"), *map(Column, PREDICTION_COLUMNS), Column("", is_text=True)]
+    rows = [[*map(Cell, figures), Cell(said, is_text=True)] for *figures, said in prediction_rows(scaling)]
+    return [table(names, rows)]
 
 
 def _by_step(scaling: Scaling) -> list[Block]:

@@ -1,11 +1,10 @@
-"""A scaling curve on a terminal: what it says, a line for each step, the law, the loss, the functions.
+"""A scaling curve on a terminal: what it says, its steps, predictions, the law, the loss, the functions.
 
 In: a `Scaling`. Out: renderables for a `rich` console. Not here: the page (``page``).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from rich import box
@@ -15,14 +14,22 @@ from rich.text import Text
 
 from steelyard.analyze.profiles.hot_functions import Diagnosis
 from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENCY_P99, Step
-from steelyard.analyze.scaling.loss import FREQUENCY, NO_LOSS, RUN, USE, Loss, LossTerm
+from steelyard.analyze.scaling.loss import FREQUENCY, RUN, USE, Loss, LossTerm
 from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.report import format as fmt
+from steelyard.report.scale.model import (
+    PREDICTION_COLUMNS,
+    law_title,
+    misfit_sentence,
+    model_notes,
+    model_sentence,
+    parameters,
+    peak_sentence,
+    prediction_rows,
+)
 from steelyard.report.terminal import safe
-from steelyard.stats.scalability import LawFit, Parameter
 
 FUNCTIONS = 5
-_MISFIT = 0.01
 
 
 def exact(value: float | None) -> str:
@@ -41,7 +48,8 @@ def sentences(scaling: Scaling) -> list[str]:
     known = [step for step in scaling.steps if step.ops_per_s is not None]
     if not known:
         return ["no step has a throughput"]
-    found = []
+    misfit = misfit_sentence(scaling.curve)
+    found = [] if misfit is None else [misfit]
     if len(known) > 1 and scaling.speedup is not None:
         ratio = scaling.efficiency_of(known[-1])
         found.append(
@@ -49,9 +57,11 @@ def sentences(scaling: Scaling) -> list[str]:
             f" {known[0].cpus},"
             f" {fmt.plain(fmt.quantity(ratio, 'ratio'))} of linear"
         )
+    bend = None if scaling.curve is None else model_sentence(scaling.curve, scaling.noun)
+    found += [] if bend is None else [bend]
     found += [limit.claim for limit in scaling.limits]
     loss = scaling.loss
-    if loss is not None and (loss.factor.value or 0.0) >= NO_LOSS:
+    if loss is not None and loss.is_clear:
         found.append(
             f"each {loss.noun} does {times(loss.factor.value)} less at {loss.high_cpus} {scaling.noun}s than"
             f" at {loss.low_cpus}: {loss.cause}"
@@ -85,36 +95,6 @@ def _function(scaling: Scaling, found: Diagnosis) -> str:
     return f"function that grew most: {grown.function}, from {moves}{weight}"
 
 
-def peak_sentence(fit: LawFit, noun: str = "CPU") -> str:
-    """Return what the law says of the peak."""
-    peak = fit.peak
-    if not peak.is_identified:
-        return f"peak not known: {_of(peak.reason, noun)}"
-    return f"peak predicted at {_number(peak)} {noun}s, {_number(fit.peak_throughput, '1/s')}"
-
-
-def _of(reason: str | None, noun: str) -> str:
-    """Return a reason of the law's with what the steps count: threads are not CPUs.
-
-    >>> _of("the steps up to 32 CPUs show no peak", "thread")
-    'the steps up to 32 threads show no peak'
-    """
-    return (reason or "").replace("CPUs", f"{noun}s").replace("CPU", noun)
-
-
-def _number(one: Parameter, unit: str = "1") -> str:
-    """Return a parameter with its interval."""
-
-    def text(value: float | None) -> str:
-        if value is None:
-            return fmt.MISSING
-        return "unbounded" if math.isinf(value) else fmt.plain(fmt.quantity(value, unit))
-
-    if one.low is None or one.high is None:
-        return text(one.value)
-    return f"{text(one.value)} ({text(one.low)} to {text(one.high)})"
-
-
 def step_columns(scaling: Scaling) -> list[tuple[str, Callable[[Step], str]]]:
     """Return the columns of the steps' table for which any step has a value, and what makes their cells."""
 
@@ -122,13 +102,13 @@ def step_columns(scaling: Scaling) -> list[tuple[str, Callable[[Step], str]]]:
         return lambda step: fmt.plain(fmt.quantity(step.readings.get(name), unit))
 
     def law(step: Step) -> str:
-        value = None if scaling.fit is None else scaling.fit.throughput(step.cpus)
+        value = None if scaling.curve is None else scaling.curve.throughput(step.cpus)
         return fmt.plain(fmt.quantity(value, "1/s"))
 
     every: list[tuple[str, Callable[[Step], str]]] = [
         ("throughput", lambda step: fmt.plain(fmt.quantity(step.ops_per_s, "1/s"))),
         ("of linear", lambda step: fmt.plain(fmt.quantity(scaling.efficiency_of(step), "ratio"))),
-        ("law", law),
+        ("model", law),
         ("CPU use", lambda step: fmt.plain(fmt.quantity(step.busy_ratio, "ratio"))),
         ("others", lambda step: fmt.plain(fmt.quantity(step.others_ratio, "ratio"))),
         ("path length", lambda step: exact(step.law.path_length.value)),
@@ -164,31 +144,11 @@ def notes(scaling: Scaling) -> list[str]:
     reasons = [step.law.cpi.missing for step in scaling.steps if step.law.cpi.missing]
     if reasons:
         found.append(f"CPI and path length are not known: {reasons[0]}")
-    fit = scaling.fit
-    if fit is not None and fit.misfit_p_value is not None and fit.misfit_p_value < _MISFIT:
-        found.append(
-            f"steps are up to {fit.misfit_ratio:.1%} from the law, more than noise explains: see where the"
-            " curve bends"
-        )
+    if scaling.curve is not None:
+        found += model_notes(scaling.curve)
     if scaling.functions_missing is not None:
         found.append(f"no function is named: {scaling.functions_missing}")
     return found
-
-
-def parameters(fit: LawFit, noun: str = "CPU") -> list[tuple[str, str, str]]:
-    """Return name, figure and meaning of each parameter of the law."""
-    rows = []
-    for name, unit, meaning in (
-        ("rate", "1/s", f"throughput of one {noun}"),
-        ("contention", "1", f"share of the work that one {noun} can do at a time"),
-        ("coherency", "1", f"what each {noun} waits for each other one"),
-    ):
-        one: Parameter = getattr(fit, name)
-        if name == "contention" and (one.value or 0.0) > 1:
-            meaning = f"above 1: a second {noun} costs more than it does, so that this is no share"
-        said = meaning if one.is_identified else _of(one.reason, noun) or meaning
-        rows.append((name, _number(one, unit), said))
-    return rows
 
 
 def figure_of(term: LossTerm, value: float | None) -> str:
@@ -241,15 +201,15 @@ def loss_rows(loss: Loss) -> list[tuple[str, str, str, str, str]]:
 
 
 def summary(scaling: Scaling) -> RenderableType:
-    """Return the curve: what it says, steps, law, loss, functions, notes."""
+    """Return the curve: what it says, steps, predictions, law, loss, functions, notes."""
     parts: list[RenderableType] = [safe(sentence) for sentence in sentences(scaling)]
     parts += [Text(), _steps(scaling)]
+    if scaling.predictions:
+        names = (f"{scaling.noun}s", *PREDICTION_COLUMNS, "")
+        parts.append(_rows("Predicted throughput of a trial", names, prediction_rows(scaling)))
     if scaling.fit is not None and scaling.fit.contention.value is not None:
-        parts.append(
-            _rows(
-                "Universal Scalability Law", ("parameter", "value", ""), parameters(scaling.fit, scaling.noun)
-            )
-        )
+        rows = parameters(scaling.fit, scaling.noun)
+        parts.append(_rows(law_title(scaling), ("parameter", "value", ""), rows))
     loss = scaling.loss
     if loss is not None and loss.terms:
         ends = (fmt.several(loss.low_cpus, scaling.noun), fmt.several(loss.high_cpus, scaling.noun))

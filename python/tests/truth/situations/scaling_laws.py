@@ -12,7 +12,7 @@ from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.scaling.curve import Observation, steps_of
 from steelyard.analyze.scaling.limits import limits_of
 from steelyard.analyze.scaling.scaling import analyse
-from steelyard.stats.scalability import LawFit, fit_law
+from steelyard.stats.scaling.law import LawFit, fit_law
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
 
@@ -145,7 +145,7 @@ def _interval(
 STATISTICS = (
     Statistic(
         name="Scalability law",
-        covers=("steelyard.stats.scalability.Parameter", "steelyard.stats.scalability.LawFit"),
+        covers=("steelyard.stats.scaling.law.Parameter", "steelyard.stats.scaling.law.LawFit"),
         about="Throughput at 1, 2, 4 ... CPUs, fitted in logarithms with parameters of at least 0. Intervals"
         " are of a parametric bootstrap; a peak is stated where its interval ends.",
         situations=(

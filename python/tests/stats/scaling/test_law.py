@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
-from steelyard.stats.scalability import fit_law
+from steelyard.stats.scaling.law import fit_law
 
-RECORDED = Path(__file__).resolve().parents[4] / "shared" / "data" / "usl"
+RECORDED = Path(__file__).resolve().parents[5] / "shared" / "data" / "usl"
 
 
 def law(cpus: int, rate: float, contention: float, coherency: float) -> float:

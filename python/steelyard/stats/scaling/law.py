@@ -28,18 +28,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from steelyard.stats.scaling.noise import (
+    FEWEST_STEPS_ALONE,
+    Floats,
+    Noise,
+    misfit_p_value,
+    noise_of,
+    table_of,
+)
 
 CONFIDENCE = 0.95
 DRAWS = 1999
 FEWEST_STEPS = 3
 """Steps that three parameters need."""
-FEWEST_STEPS_ALONE = 6
-"""Steps from which the distance from the curve tells the noise where there is one block."""
-MISFIT = 0.01
-"""A smaller p value says that the law does not describe the steps."""
 MATERIAL_RATIO = 0.05
 """A loss below this share at the largest step is none."""
 _ROUNDS = 25
@@ -102,7 +104,7 @@ def fit_law(values: Mapping[int, Sequence[float]], *, confidence: float = CONFID
     >>> round(law.rate.value), round(law.contention.value, 6), law.coherency.value
     (100, 0.1, 0.0)
     """
-    cpus, logs = _logs(values)
+    cpus, logs = table_of(values)
     steps, blocks = logs.shape
     if steps < FEWEST_STEPS:
         return _too_few(cpus, logs, confidence)
@@ -111,8 +113,8 @@ def fit_law(values: Mapping[int, Sequence[float]], *, confidence: float = CONFID
     best = _fit(design, means[np.newaxis, :])[0]
     distance = means - _curve(design, best[np.newaxis, :])[0]
     degrees = steps - FEWEST_STEPS
-    squares, noise, p_value = _noise(logs, distance, degrees)
-    if squares is None:
+    noise = noise_of(logs, distance, degrees)
+    if noise is None:
         reason = (
             f"{steps} steps of one block do not tell the noise: repeat them, or measure"
             f" {FEWEST_STEPS_ALONE} steps"
@@ -120,18 +122,9 @@ def fit_law(values: Mapping[int, Sequence[float]], *, confidence: float = CONFID
         drawn = None
     else:
         reason = None
-        drawn = _draws(design, _curve(design, best[np.newaxis, :])[0], squares, noise, _common(logs))
+        drawn = _draws(design, _curve(design, best[np.newaxis, :])[0], noise)
+    p_value = misfit_p_value(logs, distance, degrees)
     return _answer(cpus, best, drawn, confidence, reason, blocks, distance if degrees else None, p_value)
-
-
-def _logs(values: Mapping[int, Sequence[float]]) -> tuple[Floats, Floats]:
-    if not values or len({len(row) for row in values.values()}) != 1 or not all(map(len, values.values())):
-        raise ValueError("every step needs as many values as the others, one at least")
-    cpus = np.array(sorted(values), dtype=np.float64)
-    table = np.array([values[int(count)] for count in cpus], dtype=np.float64)
-    if not (np.isfinite(table).all() and (table > 0).all() and cpus[0] >= 1):
-        raise ValueError("throughput and numbers of CPUs are finite and positive")
-    return cpus, np.log(table)
 
 
 def _design(cpus: Floats) -> Floats:
@@ -196,53 +189,10 @@ def _fit(design: Floats, means: Floats) -> Floats:
     return found * _exp(-level)
 
 
-def _noise(
-    logs: Floats, distance: Floats, degrees: int
-) -> tuple[Floats | None, tuple[int, ...], float | None]:
-    """Return the variance of each step's mean, its degrees of freedom, and the p value of the misfit.
-
-    The variance is None where it is not known.
-    """
-    steps, blocks = logs.shape
-    around = float((distance**2).sum()) / degrees if degrees else 0.0
-    if blocks == 1:
-        if steps < FEWEST_STEPS_ALONE:
-            return None, (), None
-        return np.full(steps, around), (degrees,), None
-    left = logs - logs.mean(axis=1, keepdims=True)
-    left = left - left.mean(axis=0, keepdims=True)
-    freedom = (steps - 1) * (blocks - 1)
-    pooled = float((left**2).sum()) / freedom / blocks
-    own = (left**2).sum(axis=1) / freedom * steps / blocks
-    squares = np.maximum(own, pooled)
-    p_value = None
-    if degrees:
-        from scipy.stats import f
-
-        p_value = float(f.sf(around / pooled, degrees, freedom)) if pooled > 0 else float(around < 1e-20)
-        if p_value < MISFIT:
-            return np.maximum(squares, around), (degrees,), p_value
-    return squares, (freedom,), p_value
-
-
-def _common(logs: Floats) -> tuple[float, int]:
-    """Return the standard error of what blocks have in common, and its degrees of freedom."""
-    blocks = logs.shape[1]
-    if blocks == 1:
-        return 0.0, 1
-    return float(logs.mean(axis=0).std(ddof=1) / math.sqrt(blocks)), blocks - 1
-
-
-def _draws(
-    design: Floats, curve: Floats, squares: Floats, noise: tuple[int, ...], common: tuple[float, int]
-) -> Floats:
-    """Return coefficients of drawn means; the last column is the factor of the rate that blocks bring."""
-    random = np.random.default_rng(_SEED)
-    normal = random.standard_normal((DRAWS, len(curve)))
-    spread = np.sqrt(noise[0] / random.chisquare(noise[0], (DRAWS, 1)))
-    found = _fit(design, curve + normal * spread * np.sqrt(squares))
-    shift = _exp(-common[0] * random.standard_t(common[1], DRAWS))
-    return found * shift[:, np.newaxis]
+def _draws(design: Floats, curve: Floats, noise: Noise) -> Floats:
+    """Return coefficients of drawn means, with the factor of the rate that blocks bring."""
+    means, shift = noise.draw(curve, DRAWS, _SEED)
+    return _fit(design, means) * _exp(-shift)[:, np.newaxis]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,165 @@
+"""What the model of a scaling curve says, in sentences and rows.
+
+In: a `Scaling`, or parts of it. Out: text on where it bends, its parameters, its peak, its
+predictions. Not here: the terminal (``table``), the page (``page``).
+"""
+
+from __future__ import annotations
+
+import math
+
+from steelyard.analyze.scaling.scaling import Scaling
+from steelyard.report import format as fmt
+from steelyard.stats.scaling.choice import Chosen, Figure, Kind
+from steelyard.stats.scaling.curve import CurveFit
+from steelyard.stats.scaling.law import LawFit, Parameter
+
+PREDICTION_COLUMNS = ("throughput", "from", "to")
+_NAMES = {
+    Kind.LAW: "the law",
+    Kind.SIBLINGS: "siblings",
+    Kind.NODE: "a NUMA node",
+    Kind.CEILING: "a ceiling",
+    Kind.BEND: "a bend",
+}
+
+
+def misfit_sentence(curve: CurveFit | None) -> str | None:
+    """Return that no model holds, None where one does."""
+    if curve is None or curve.chosen is None or curve.holds:
+        return None
+    nearest = _NAMES[curve.chosen.best.kind]
+    said = (
+        f"no model fits: readings are up to {curve.chosen.misfit_ratio:.0%} from the nearest one ({nearest}),"
+        " so that there are no parameters and no prediction beyond the steps"
+    )
+    return said if curve.law.blocks > 1 else f"{said}; one block does not tell this from noise: repeat it"
+
+
+def model_sentence(curve: CurveFit, noun: str) -> str | None:
+    """Return where the curve bends and what that is; None for the law alone, and where no model holds."""
+    chosen = curve.chosen
+    if chosen is None or chosen.at is None or chosen.worth is None or not curve.holds:
+        return None
+    worth = _interval(chosen.worth)
+    place = f"{_interval(chosen.at)} {noun}s"
+    known = f"{chosen.at.value:g} {noun}s"
+    if chosen.kind is Kind.SIBLINGS:
+        return f"cores end at {known}: each sibling beyond is worth {worth} of a core"
+    if chosen.kind is Kind.CEILING:
+        rate = fmt.plain(fmt.quantity(chosen.throughput(chosen.at.value), "1/s"))
+        return f"throughput has a ceiling of {rate} from {place} on: a lock, bandwidth or a quota"
+    is_found = chosen.best.fitted.form.is_searched
+    if chosen.kind is Kind.NODE and chosen.is_level:
+        cost = _interval(_complement(chosen.worth))
+        where = place if is_found else known
+        told = "as another NUMA node may cost" if is_found else "where another NUMA node begins"
+        return f"beyond {where} throughput is lower by {cost} of it, {told}"
+    if chosen.kind is Kind.NODE:
+        return f"a NUMA node ends at {known}: each {noun} beyond is worth {worth} of one before"
+    return (
+        f"the curve bends at {place}: each {noun} beyond is worth {worth} of one before{_what_bends(chosen)}"
+    )
+
+
+def _what_bends(chosen: Chosen) -> str:
+    if chosen.topology.last_core is None:
+        return ", as siblings, another node or a ceiling would be: a column cores tells which"
+    return ", where neither the cores nor a node of the machine end"
+
+
+def _complement(figure: Figure) -> Figure:
+    low = None if figure.high is None else 1 - figure.high
+    high = None if figure.low is None else 1 - figure.low
+    return Figure(1 - figure.value, low, high)
+
+
+def _interval(figure: Figure) -> str:
+    if figure.low is None or figure.high is None or figure.low == figure.high:
+        return f"{figure.value:.3g}"
+    low, high = f"{figure.low:.3g}", f"{figure.high:.3g}"
+    return f"{figure.value:.3g} ({low} to {high})" if low != high else f"{figure.value:.3g}"
+
+
+def peak_sentence(fit: LawFit, noun: str = "CPU") -> str:
+    """Return what is known of the peak."""
+    peak = fit.peak
+    if not peak.is_identified:
+        return f"peak not known: {of_noun(peak.reason, noun)}"
+    return f"peak at {number(peak)} {noun}s, {number(fit.peak_throughput, '1/s')}"
+
+
+def of_noun(reason: str | None, noun: str) -> str:
+    """Return a reason of the law's with what the steps count: threads are not CPUs.
+
+    >>> of_noun("the steps up to 32 CPUs show no peak", "thread")
+    'the steps up to 32 threads show no peak'
+    """
+    return (reason or "").replace("CPUs", f"{noun}s").replace("CPU", noun)
+
+
+def number(one: Parameter, unit: str = "1") -> str:
+    """Return a parameter with its interval."""
+
+    def text(value: float | None) -> str:
+        if value is None:
+            return fmt.MISSING
+        return "unbounded" if math.isinf(value) else fmt.plain(fmt.quantity(value, unit))
+
+    if one.low is None or one.high is None:
+        return text(one.value)
+    return f"{text(one.value)} ({text(one.low)} to {text(one.high)})"
+
+
+def parameters(fit: LawFit, noun: str = "CPU") -> list[tuple[str, str, str]]:
+    """Return name, figure and meaning of each parameter of the law."""
+    rows = []
+    for name, unit, meaning in (
+        ("rate", "1/s", f"throughput of one {noun}"),
+        ("contention", "1", f"share of the work that one {noun} can do at a time"),
+        ("coherency", "1", f"what each {noun} waits for each other one"),
+    ):
+        one: Parameter = getattr(fit, name)
+        if name == "contention" and (one.value or 0.0) > 1:
+            meaning = f"above 1: a second {noun} costs more than it does, so that this is no share"
+        said = meaning if one.is_identified else of_noun(one.reason, noun) or meaning
+        rows.append((name, number(one, unit), said))
+    return rows
+
+
+def law_title(scaling: Scaling) -> str:
+    """Return the title of the law's parameters, with the CPUs that they are of."""
+    chosen = None if scaling.curve is None else scaling.curve.chosen
+    if chosen is None or chosen.at is None:
+        return "Universal Scalability Law"
+    return f"Universal Scalability Law up to {chosen.at.value:.3g} {scaling.noun}s"
+
+
+def prediction_rows(scaling: Scaling) -> list[tuple[str, str, str, str, str]]:
+    """Return CPUs, throughput, both ends, and what each prediction rests on or why there is none."""
+
+    def text(value: float | None) -> str:
+        return fmt.plain(fmt.quantity(value, "1/s"))
+
+    return [
+        (str(one.cpus), text(one.value), text(one.low), text(one.high), one.reason or one.basis)
+        for one in scaling.predictions
+    ]
+
+
+def model_notes(curve: CurveFit) -> list[str]:
+    """Return what to know of the model."""
+    chosen = curve.chosen
+    if chosen is None or not curve.holds:
+        return []
+    found = []
+    if curve.law.misfit_ratio is not None and curve.law.misfit_ratio >= _WORTH_SAYING:
+        found.append(f"steps are up to {curve.law.misfit_ratio:.1%} from the model")
+    if chosen.alternatives:
+        names = ", ".join(_NAMES[kind] for kind in chosen.alternatives)
+        found.append(f"as near to the readings: {names}")
+    return found
+
+
+_WORTH_SAYING = 0.03
+"""A smaller distance from the model is not worth a word."""

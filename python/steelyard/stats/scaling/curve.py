@@ -1,0 +1,124 @@
+"""All that statistics say of a scaling curve: the model that holds, its parameters, the peak.
+
+In: throughput by number of CPUs and block, and what is known of the machine. Out: `CurveFit`.
+
+The law's parameters are those of the CPUs before a bend: of all steps where the law alone holds. Where no
+model holds there are none. The rate of one CPU is never other than the reading at one CPU says.
+
+Not here: how models are compared (``choice``), sentences (``report.scale``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from steelyard.stats.scaling.choice import Chosen, Kind, Topology, choose
+from steelyard.stats.scaling.law import FEWEST_STEPS, LawFit, Parameter, fit_law
+from steelyard.stats.scaling.peak import peak_of
+from steelyard.stats.scaling.prediction import Prediction, SiblingWorth, predict
+
+
+@dataclass(frozen=True)
+class CurveFit:
+    """A curve with the model that holds."""
+
+    law: LawFit
+    """The law of the CPUs before a bend, with the curve's peak; no parameters where no model holds."""
+    chosen: Chosen | None
+    """None of one step."""
+
+    @property
+    def kind(self) -> Kind:
+        """The model that holds."""
+        return Kind.LAW if self.chosen is None else self.chosen.kind
+
+    @property
+    def holds(self) -> bool:
+        """Whether any model does."""
+        return self.kind is not Kind.NONE
+
+    @property
+    def misfit_ratio(self) -> float | None:
+        """Largest distance of a step from the nearest model, None of one step."""
+        return None if self.chosen is None else self.chosen.misfit_ratio
+
+    def throughput(self, cpus: float) -> float | None:
+        """Return the throughput of the model that holds; None without one."""
+        if self.chosen is None or not self.holds:
+            return None
+        return self.law.throughput(cpus) if self.kind is Kind.LAW else self.chosen.throughput(cpus)
+
+    def predict(self, cpus: int, worth: SiblingWorth | None = None) -> Prediction:
+        """Return throughput on ``cpus``; ``worth`` is what siblings are worth on another machine."""
+        if self.chosen is None:
+            return Prediction(cpus, None, None, None, "one step is no curve: measure two at least")
+        return predict(self.chosen, cpus, worth)
+
+    def noise_factor(self) -> float:
+        """Return by what factor the last step may differ from the first one by noise alone (97.5 %)."""
+        if self.chosen is None:
+            return 1.0
+        from scipy.stats import t
+
+        noise = self.chosen.noise
+        spread = float(noise.squares[0] + noise.squares[-1]) ** 0.5
+        return float(np.exp(min(float(t.ppf(0.975, noise.degrees)) * spread, 700.0)))
+
+
+def fit_curve(values: Mapping[int, Sequence[float]], topology: Topology | None = None) -> CurveFit:
+    """Return the model of throughput by number of CPUs; value i of every step is of block i.
+
+    Raises ValueError for values that are not finite and positive, and for steps of different lengths.
+
+    >>> curve = fit_curve({n: [100.0 * min(n, 8)] for n in (1, 2, 4, 8, 16, 32)})
+    >>> curve.kind.value, round(curve.predict(12).value), curve.law.peak.is_identified
+    ('ceiling', 800, False)
+    """
+    if len(values) < 2:
+        return CurveFit(fit_law(values), None)
+    chosen = choose(values, topology or Topology())
+    before = values
+    at = chosen.at
+    if chosen.kind is not Kind.LAW and at is not None:
+        before = {cpus: row for cpus, row in values.items() if cpus <= at.value * (1 + 1e-9)}
+    law = fit_law(before)
+    if chosen.kind is Kind.NONE:
+        law = _without(law, chosen)
+    elif len(before) < FEWEST_STEPS <= len(values):
+        law = _few(law, len(before))
+    law = replace(law, rate=_rate(law.rate, chosen), steps=len(values))
+    peak, throughput = peak_of(chosen, law if chosen.kind is Kind.LAW else fit_law(values))
+    has_freedom = len(values) > chosen.best.fitted.form.count
+    law = replace(
+        law,
+        peak=peak,
+        peak_throughput=throughput,
+        misfit_ratio=chosen.misfit_ratio if has_freedom else None,
+        misfit_p_value=chosen.misfit_p_value,
+    )
+    return CurveFit(law, chosen)
+
+
+def _without(law: LawFit, chosen: Chosen) -> LawFit:
+    reason = f"no model fits: readings are up to {chosen.misfit_ratio:.0%} from the nearest"
+    unknown = Parameter(None, None, None, False, reason)
+    return replace(law, rate=unknown, contention=unknown, coherency=unknown)
+
+
+def _few(law: LawFit, steps: int) -> LawFit:
+    reason = f"{steps} steps before the bend cannot determine three parameters: measure {FEWEST_STEPS}"
+    unknown = Parameter(None, None, None, False, reason)
+    return replace(law, rate=unknown, contention=unknown, coherency=unknown)
+
+
+def _rate(rate: Parameter, chosen: Chosen) -> Parameter:
+    """Return the rate with an interval that holds what was read at one CPU."""
+    if chosen.cpus[0] != 1:
+        return rate
+    read = float(np.exp(chosen.means[0]))
+    if rate.value is None or rate.low is None or rate.high is None:
+        return rate
+    return replace(rate, low=min(rate.low, read), high=max(rate.high, read))
