@@ -90,7 +90,7 @@ def fit_curve(values: Mapping[int, Sequence[float]], topology: Topology | None =
     elif len(before) < FEWEST_STEPS <= len(values):
         law = _few(law, len(before))
     law = replace(law, rate=_rate(law.rate, chosen), steps=len(values))
-    peak, throughput = peak_of(chosen, law if chosen.kind is Kind.LAW else fit_law(values))
+    peak, throughput = peak_of(chosen, law)
     has_freedom = len(values) > chosen.best.fitted.form.count
     law = replace(
         law,

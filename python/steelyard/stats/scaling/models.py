@@ -38,6 +38,8 @@ _COARSE = {
 _ROUNDS = 5
 _POLISH = 12
 _NUDGE = 1e-5
+_GAINED = 1e-7
+"""A step that gains less of the squares is the last."""
 _AT_ONCE = 2_000_000
 """Numbers that one round of the search may hold."""
 
@@ -142,6 +144,9 @@ def _polished(form: Form, cpus: Floats, means: Floats, points: Floats, lows: Flo
         then = np.clip(best - np.linalg.solve(damped, right[..., np.newaxis])[..., 0], lows, highs)
         squares = _squares(form, cpus, means, then[:, np.newaxis, :])[:, 0]
         better = squares < least
+        gain = np.where(better, least - squares, 0.0)
+        if (better & (gain <= _GAINED * least)).all():
+            return np.where(better[:, np.newaxis], then, best)
         best = np.where(better[:, np.newaxis], then, best)
         least = np.where(better, squares, least)
         damping = np.where(better, damping / 5, damping * 5)

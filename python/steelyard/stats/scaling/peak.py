@@ -5,8 +5,8 @@ highest throughput and that throughput, or why there is none.
 
 There is a peak where readings fall: where the last step is lower than the best one by more than noise
 explains and materially. Its interval is the law's where the law holds, otherwise it reaches to the steps
-beside those that are as good as the best. Where readings do not fall yet, there is one if the law holds, its interval ends
-near the last step, and no model without a peak describes them nearly as well.
+beside those that are as good as the best. Where readings do not fall yet, there is one if the law holds, its
+interval ends near the last step, and no model without a peak describes them nearly as well.
 """
 
 from __future__ import annotations
