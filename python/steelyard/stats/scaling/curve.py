@@ -20,6 +20,9 @@ from steelyard.stats.scaling.law import FEWEST_STEPS, LawFit, Parameter, fit_law
 from steelyard.stats.scaling.peak import peak_of
 from steelyard.stats.scaling.prediction import Prediction, SiblingWorth, predict
 
+_ROUNDED = 1e-9
+"""What logarithms leave of a reading."""
+
 
 @dataclass(frozen=True)
 class CurveFit:
@@ -116,9 +119,12 @@ def _few(law: LawFit, steps: int) -> LawFit:
 
 def _rate(rate: Parameter, chosen: Chosen) -> Parameter:
     """Return the rate with an interval that holds what was read at one CPU."""
-    if chosen.cpus[0] != 1:
+    if chosen.kind not in (Kind.LAW, Kind.NONE) and rate.low is None and not chosen.noise.is_assumed:
+        # Steps before the bend are too few for the law, and those beyond it tell the noise as well.
+        drawn, shift = chosen.drawn(chosen.best)
+        low, high = np.exp(np.quantile(drawn.rate + shift, (0.025, 0.975)))
+        rate = Parameter(float(np.exp(chosen.best.fitted.rate[0])), float(low), float(high), True, None)
+    if chosen.cpus[0] != 1 or rate.low is None or rate.high is None:
         return rate
     read = float(np.exp(chosen.means[0]))
-    if rate.value is None or rate.low is None or rate.high is None:
-        return rate
-    return replace(rate, low=min(rate.low, read), high=max(rate.high, read))
+    return replace(rate, low=min(rate.low, read * (1 - _ROUNDED)), high=max(rate.high, read * (1 + _ROUNDED)))

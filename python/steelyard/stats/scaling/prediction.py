@@ -7,7 +7,7 @@ Between the steps it is the model's, as far as the model is from the readings be
 model's on the same kind of CPUs: the law without terms, with contention and with both, each by its weight
 (Akaike weights; Burnham and Anderson, Model Selection and Multimodel Inference, 2002, 2.9). No reading tells
 what the next doubling loses to clocks, caches and memory: the interval is wider by `LOSS_BEYOND` below for
-each, and no more than the same share of linear above.
+each, and by `GAIN_BEYOND` above, from no more than linear.
 
 Siblings, and CPUs of another node, are of another kind: across such a boundary, which the steps have not
 crossed, there is no prediction; with the worth of siblings there is one up to two threads a core.
@@ -25,7 +25,7 @@ from steelyard.stats.scaling.noise import Floats
 
 LOSS_BEYOND = 0.1
 """What each doubling beyond the steps may lose that they do not show."""
-GAIN_BEYOND = 0.02
+GAIN_BEYOND = 0.03
 """What it may gain."""
 WORTH_DIFFERS = 0.05
 """By how much of the throughput siblings may differ between machines of a processor."""
@@ -183,8 +183,7 @@ def _along(chosen: Chosen, cpus: int, doublings: float, basis: str) -> Predictio
     linear = chosen.means[-1] + math.log(cpus / edge) if cpus > edge else math.inf
     half = (high - low) / 2
     low = min(low, middle) - LOSS_BEYOND * doublings
-    high = max(min(max(high, middle) + LOSS_BEYOND * doublings, linear + half), middle)
-    high += GAIN_BEYOND * doublings
+    high = max(min(max(high, middle), linear + half), middle) + GAIN_BEYOND * doublings
     if chosen.noise.is_assumed:
         basis += ", noise of 5 % assumed: nothing tells it"
     return _made(cpus, middle, low, high, basis)

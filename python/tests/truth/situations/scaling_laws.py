@@ -140,8 +140,8 @@ STATISTICS = (
         name="Scalability law",
         covers=("steelyard.stats.scaling.law.Parameter", "steelyard.stats.scaling.law.LawFit"),
         about="Throughput at 1, 2, 4 ... CPUs, fitted in logarithms with parameters of at least 0. Intervals"
-        " are of a parametric bootstrap, where the law is the model that holds; a peak is stated where readings"
-        " fall, or where the law alone explains them and its peak is near.",
+        " are of a parametric bootstrap, where the law is the model that holds; a peak is stated where"
+        " readings fall, or where the law alone explains them and its peak is near.",
         situations=(
             _interval("rate", "sd 2 %", bar=0.93, note=_READ),
             *(_interval(one, "sd 2 %", quick=60) for one in ("contention", "coherency", "peak")),
