@@ -142,6 +142,13 @@ class Chosen:
         """Means of the logarithms of throughput by step."""
         return np.asarray(self.logs.mean(axis=1))
 
+    @property
+    def noise_of_readings(self) -> Noise:
+        """Noise of the steps' means, whatever the model; of one block what the model leaves."""
+        if self.logs.shape[1] == 1:
+            return self.noise
+        return noise_of(self.logs, np.zeros(len(self.cpus)), 0) or self.noise
+
     def throughput(self, cpus: float) -> float:
         """Return the throughput of the nearest model."""
         return float(np.exp(self.best.fitted.logs([cpus])[0, 0]))

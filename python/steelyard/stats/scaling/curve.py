@@ -66,7 +66,7 @@ class CurveFit:
             return 1.0
         from scipy.stats import t
 
-        noise = self.chosen.noise
+        noise = self.chosen.noise_of_readings
         spread = float(noise.squares[0] + noise.squares[-1]) ** 0.5
         return float(np.exp(min(float(t.ppf(0.975, noise.degrees)) * spread, 700.0)))
 

@@ -126,37 +126,54 @@ def fit(form: Form, cpus: Floats, means: Floats, near: Fitted | None = None) -> 
         chosen = _least(form, cpus, means, tried)
         best = np.take_along_axis(tried, chosen[:, np.newaxis, np.newaxis], axis=1)[:, 0, :]
         steps = steps * 0.55
-    return _at(form, cpus, means, _polished(form, cpus, means, best, lows, highs))
+    values = np.stack([_value(name, best[:, at]) for at, name in enumerate(form.names)], axis=1)
+    return _at(form, cpus, means, _polished(form, cpus, means, values))
 
 
-def _polished(form: Form, cpus: Floats, means: Floats, points: Floats, lows: Floats, highs: Floats) -> Floats:
-    """Return points from which damped steps (Marquardt, 1963) lead no lower: terms of the law go together."""
-    best, damping = points, np.full(len(points), 1e-3)
-    least = _squares(form, cpus, means, best[:, np.newaxis, :])[:, 0]
+def _polished(form: Form, cpus: Floats, means: Floats, values: Floats) -> Floats:
+    """Return values from which damped steps (Marquardt, 1963) lead no lower: terms of the law go together."""
+    ends = [_ends(form, name, cpus) for name in form.names]
+    lows, highs, units = (np.array(column) for column in zip(*ends, strict=True))
+    best, damping = values, np.full(len(values), 1e-3)
+    left = _left(form, cpus, means, best)
     for _ in range(_POLISH):
-        left = _left(form, cpus, means, best)
-        moved = [_left(form, cpus, means, best + _NUDGE * axis) for axis in np.eye(best.shape[1])]
+        moved = [_left(form, cpus, means, best + _NUDGE * axis) for axis in np.diag(units)]
         slope = np.stack([(one - left) / _NUDGE for one in moved], axis=-1)
+        # At a bound that is pushed against, a parameter stays.
+        push = np.einsum("psi,ps->pi", slope, left)
+        stays = ((best <= lows) & (push > 0)) | ((best >= highs) & (push < 0))
+        slope = np.where(stays[:, np.newaxis, :], 0.0, slope)
         normal = np.einsum("psi,psj->pij", slope, slope)
-        scale = np.einsum("pii->pi", normal) + 1e-12
-        damped = normal + (damping[:, np.newaxis] * scale)[:, :, np.newaxis] * np.eye(best.shape[1])
-        right = np.einsum("psi,ps->pi", slope, left)
-        then = np.clip(best - np.linalg.solve(damped, right[..., np.newaxis])[..., 0], lows, highs)
-        squares = _squares(form, cpus, means, then[:, np.newaxis, :])[:, 0]
-        better = squares < least
-        gain = np.where(better, least - squares, 0.0)
-        if (better & (gain <= _GAINED * least)).all():
-            return np.where(better[:, np.newaxis], then, best)
-        best = np.where(better[:, np.newaxis], then, best)
-        least = np.where(better, squares, least)
-        damping = np.where(better, damping / 5, damping * 5)
+        scale = np.einsum("pii->pi", normal) * (1 + damping[:, np.newaxis]) + 1e-12
+        normal = normal * (1 - np.eye(len(units))) + scale[:, :, np.newaxis] * np.eye(len(units))
+        step = np.linalg.solve(normal, np.where(stays, 0.0, push)[..., np.newaxis])[..., 0]
+        then = np.clip(best - step * units, lows, highs)
+        after = _left(form, cpus, means, then)
+        gain = (left**2).sum(axis=1) - (after**2).sum(axis=1)
+        better = (gain > 0)[:, np.newaxis]
+        is_last = bool((gain <= _GAINED * (left**2).sum(axis=1)).all() and (gain >= 0).all())
+        best, left = np.where(better, then, best), np.where(better, after, left)
+        damping = np.where(gain > 0, damping / 5, damping * 5)
+        if is_last:
+            break
     return best
 
 
-def _left(form: Form, cpus: Floats, means: Floats, points: Floats) -> Floats:
+def _ends(form: Form, name: str, cpus: Floats) -> tuple[float, float, float]:
+    """Return the least and the greatest value of a parameter, and the unit that it moves in."""
+    last = float(cpus[-1])
+    if name == "at":
+        low, high = form.span or (1.0, last)
+        return low, high, low
+    if name == "worth":
+        return 0.2 if form.is_level else 0.0, 1.0, 1.0
+    greatest = float(_value(name, _COARSE[name][-1:])[0])
+    return 0.0, greatest, 1 / last if name == "contention" else 1 / last**2
+
+
+def _left(form: Form, cpus: Floats, means: Floats, values: Floats) -> Floats:
     """Return what is left of each step's mean, (set, step)."""
-    columns = [_value(name, points[:, at])[:, np.newaxis] for at, name in enumerate(form.names)]
-    left = means - _shape(form, columns, cpus)
+    left = means - _shape(form, [values[:, [at]] for at in range(values.shape[1])], cpus)
     return np.asarray(left - left.mean(axis=1, keepdims=True))
 
 
@@ -217,10 +234,9 @@ def _least(form: Form, cpus: Floats, means: Floats, points: Floats) -> NDArray[n
     return np.concatenate(found)
 
 
-def _at(form: Form, cpus: Floats, means: Floats, points: Floats) -> Fitted:
-    found = {name: _value(name, points[:, at]) for at, name in enumerate(form.names)}
-    shape = _shape(form, [found[name][:, np.newaxis] for name in form.names], cpus)
-    left = means - shape
+def _at(form: Form, cpus: Floats, means: Floats, values: Floats) -> Fitted:
+    found = {name: values[:, at] for at, name in enumerate(form.names)}
+    left = means - _shape(form, [found[name][:, np.newaxis] for name in form.names], cpus)
     rate = left.mean(axis=1)
     squares = ((left - rate[:, np.newaxis]) ** 2).sum(axis=1)
     return Fitted(form, np.asarray(rate), found, np.asarray(squares))

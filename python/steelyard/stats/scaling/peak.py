@@ -64,8 +64,9 @@ def _tolerance(chosen: Chosen) -> float:
         return -math.log1p(-FALL_RATIO_ALONE)
     from scipy.stats import t
 
-    quantile = float(t.ppf(1 - FALL_BY_CHANCE / len(chosen.cpus), chosen.noise.degrees))
-    return quantile * math.sqrt(2 * float(chosen.noise.squares.max()))
+    noise = chosen.noise_of_readings
+    quantile = float(t.ppf(1 - FALL_BY_CHANCE / len(chosen.cpus), noise.degrees))
+    return quantile * math.sqrt(2 * float(noise.squares.max()))
 
 
 def _fallen(chosen: Chosen, law: LawFit, best: int, tolerance: float) -> tuple[Parameter, Parameter]:
