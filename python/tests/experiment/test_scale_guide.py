@@ -38,7 +38,7 @@ def test_the_guide_scales_a_benchmark_commands_and_files() -> None:
         "steelyard scale --blocks",
         "db_bench --db=rocks --benchmarks=fillseq",
         "steelyard scale --blocks",
-        "steelyard scale --from",
+        *["steelyard scale --from"] * 4,
     ]
 
 

@@ -14,7 +14,7 @@ from steelyard.stats.scaling.choice import Chosen, Figure, Kind
 from steelyard.stats.scaling.curve import CurveFit
 from steelyard.stats.scaling.law import LawFit, Parameter
 
-PREDICTION_COLUMNS = ("throughput", "from", "to")
+PREDICTION_COLUMNS = ("throughput", "from", "to", "basis")
 _NAMES = {
     Kind.LAW: "the law",
     Kind.SIBLINGS: "siblings",
@@ -51,10 +51,11 @@ def model_sentence(curve: CurveFit, noun: str) -> str | None:
         return f"throughput has a ceiling of {rate} from {place} on: a lock, bandwidth or a quota"
     is_found = chosen.best.fitted.form.is_searched
     if chosen.kind is Kind.NODE and chosen.is_level:
-        cost = _interval(_complement(chosen.worth))
-        where = place if is_found else known
-        told = "as another NUMA node may cost" if is_found else "where another NUMA node begins"
-        return f"beyond {where} throughput is lower by {cost} of it, {told}"
+        cost = _percent(chosen.worth)
+        if is_found:
+            place = f"between {chosen.at.low:g} and {chosen.at.high:g} {noun}s"
+            return f"{place} throughput is lower by {cost} than before, as another NUMA node may cost"
+        return f"beyond {known}, where another NUMA node begins, throughput is lower by {cost}"
     if chosen.kind is Kind.NODE:
         return f"a NUMA node ends at {known}: each {noun} beyond is worth {worth} of one before"
     return (
@@ -68,10 +69,11 @@ def _what_bends(chosen: Chosen) -> str:
     return ", where neither the cores nor a node of the machine end"
 
 
-def _complement(figure: Figure) -> Figure:
-    low = None if figure.high is None else 1 - figure.high
-    high = None if figure.low is None else 1 - figure.low
-    return Figure(1 - figure.value, low, high)
+def _percent(worth: Figure) -> str:
+    """Return what a level costs of the throughput."""
+    if worth.low is None or worth.high is None:
+        return f"{1 - worth.value:.0%}"
+    return f"{1 - worth.value:.0%} ({1 - worth.high:.0%} to {1 - worth.low:.0%})"
 
 
 def _interval(figure: Figure) -> str:

@@ -126,8 +126,9 @@ def _steps(scaling: Scaling) -> Table:
 def _predictions(scaling: Scaling) -> list[Block]:
     if not scaling.predictions:
         return []
-    names = [Column(f"{scaling.noun}s"), *map(Column, PREDICTION_COLUMNS), Column("", is_text=True)]
-    rows = [[*map(Cell, figures), Cell(said, is_text=True)] for *figures, said in prediction_rows(scaling)]
+    *figures, basis = PREDICTION_COLUMNS
+    names = [Column(f"{scaling.noun}s"), *map(Column, figures), Column(basis, is_text=True)]
+    rows = [[*map(Cell, cells), Cell(said, is_text=True)] for *cells, said in prediction_rows(scaling)]
     return [table(names, rows)]
 
 

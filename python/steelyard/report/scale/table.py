@@ -205,7 +205,7 @@ def summary(scaling: Scaling) -> RenderableType:
     parts: list[RenderableType] = [safe(sentence) for sentence in sentences(scaling)]
     parts += [Text(), _steps(scaling)]
     if scaling.predictions:
-        names = (f"{scaling.noun}s", *PREDICTION_COLUMNS, "")
+        names = (f"{scaling.noun}s", *PREDICTION_COLUMNS)
         parts.append(_rows("Predicted throughput of a trial", names, prediction_rows(scaling)))
     if scaling.fit is not None and scaling.fit.contention.value is not None:
         rows = parameters(scaling.fit, scaling.noun)

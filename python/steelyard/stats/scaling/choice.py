@@ -205,18 +205,20 @@ def _best(candidates: Sequence[Candidate], cpus: Floats, means: Floats) -> Candi
         if nearest is not None and _misfit(nearest, cpus, means) < MISFIT_RATIO:
             best = nearest
     if _misfit(best, cpus, means) > MISFIT_RATIO_ALONE:
-        # Too few readings to compare models by: the first of them that describes the readings.
-        few = [
+        # Few readings weigh parameters heavily: the first that describes them, the law before others.
+        near = [
             one
             for one in candidates
-            if math.isinf(one.criterion) and _misfit(one, cpus, means) < MISFIT_RATIO_ALONE
+            if _misfit(one, cpus, means) < MISFIT_RATIO_ALONE
+            and one.fitted.form.count < len(cpus) + (one.kind is Kind.LAW)
         ]
-        return min(few, key=_simple, default=best)
+        return min(near, key=_simple, default=best)
     return best
 
 
-def _simple(one: Candidate) -> tuple[bool, int, bool]:
-    return not _is_known(one), one.fitted.form.count, one.kind is Kind.LAW
+def _simple(one: Candidate) -> tuple[bool, bool, int, float]:
+    is_law = one.kind is Kind.LAW
+    return not (is_law or _is_known(one)), not is_law, one.fitted.form.count, one.criterion
 
 
 def _is_known(one: Candidate) -> bool:

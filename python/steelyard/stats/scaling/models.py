@@ -31,8 +31,9 @@ Floats = NDArray[np.float64]
 
 _POWERS = {"contention": 3, "coherency": 6}
 _COARSE = {
-    "contention": np.linspace(0.0, 1.1, 9),
-    "coherency": np.linspace(0.0, 0.7, 8),
+    # Up to where the first CPUs that are added cost more than all do.
+    "contention": np.append(np.linspace(0.0, 1.1, 9), [1.6, 2.4, 4.0]),
+    "coherency": np.append(np.linspace(0.0, 0.7, 8), [1.0, 1.5]),
     "worth": np.linspace(0.0, 1.0, 6),
 }
 _ROUNDS = 5

@@ -42,7 +42,9 @@ def peak_of(chosen: Chosen, law: LawFit) -> tuple[Parameter, Parameter]:
     reason = f"the steps up to {last} CPUs show no peak"
     if means[best] - means[-1] > -math.log1p(-FALL_RATIO):
         reason = f"throughput is highest at {cpus[best]:g} CPUs, by no more than noise explains"
-    elif chosen.noise.is_assumed and law.peak.reason is not None and len(cpus) > 2:
+    elif (
+        chosen.kind is Kind.LAW and chosen.noise.is_assumed and law.peak.reason is not None and len(cpus) > 2
+    ):
         reason = law.peak.reason
     low = law.peak.low
     if chosen.kind is Kind.LAW and low is not None and float(cpus[-1]) < low < math.inf:

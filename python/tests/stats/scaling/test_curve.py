@@ -212,3 +212,10 @@ def test_recorded_machines_with_two_threads_a_core_have_cores_and_siblings() -> 
     found = [fit_curve(curves[one], Topology(16, cores[one], 2)) for one in chosen]
     assert sum(one.kind is Kind.SIBLINGS for one in found) >= 0.8 * len(found)
     assert sum(one.law.peak.is_identified for one in found) <= 0.05 * len(found)
+
+
+def test_two_steps_have_a_law_that_is_not_known_whatever_they_are() -> None:
+    for second in (20.0, 100.0, 199.0):
+        found = fitted({1: 100.0, 2: second}, blocks=4, sd=0.02)
+        assert found.kind is Kind.LAW
+        assert (found.law.contention.reason or "").startswith("2 steps cannot determine")
