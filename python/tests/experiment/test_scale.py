@@ -180,10 +180,43 @@ def test_a_curve_measured_elsewhere_is_read_with_its_profiles(tmp_path: Path) ->
     assert "lock_slow" in (tmp_path / "page.html").read_text()
 
 
+def test_other_numbers_of_cpus_are_predicted_in_every_medium(tmp_path: Path) -> None:
+    lines = ["cpus,ops_per_s,threads_per_core,cores,block"]
+    lines += [
+        f"{n},{1000 * n / (1 + 0.01 * n) * (1 + 0.004 * block)},2,16,{block}"
+        for n in (1, 2, 4, 8)
+        for block in range(3)
+    ]
+    (tmp_path / "curve.csv").write_text("\n".join(lines) + "\n")
+    words = ["--from", str(tmp_path / "curve.csv"), "--predict", "32", "--predict", "16", "--predict", "6"]
+    document = scale(tmp_path, *words, "--report", str(tmp_path / "page.html"))
+    assert [one["cpus"] for one in document["predictions"]] == [6, 16, 32]
+    inside, cores, siblings = document["predictions"]
+    assert inside["low"] < 1000 * 6 / 1.06 < inside["high"]
+    assert cores["low"] < 1000 * 16 / 1.16 < cores["high"]
+    assert siblings["ops_per_s"] is None
+    assert siblings["reason"].startswith("CPUs beyond 16 are siblings")
+    assert document["model"]["kind"] == "law"
+    assert document["model"]["cores"] == 16
+    told = scale(tmp_path, *words, "--sibling-worth", "0.25")["predictions"][-1]
+    assert told["ops_per_s"] == pytest.approx(1.25 * cores["ops_per_s"])
+    command = [str(STEELYARD), "scale", *words, "--format"]
+    for medium in ("table", "csv"):
+        done = subprocess.run([*command, medium], capture_output=True, text=True, timeout=60)
+        assert "CPUs beyond 16 are siblings" in done.stdout
+    assert "Predicted throughput of a trial" in (tmp_path / "page.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "name what to scale"),
+        (["--from", "nowhere.csv", "--sibling-worth", "0.3"], "are for --predict"),
+        (["--predict", "4", "--siblings-of", "nowhere.csv", "--", "true"], "nowhere.csv: No such file"),
+        (
+            ["--predict", "4", "--siblings-of", "a.csv", "--sibling-worth", "0.3", "--", "true"],
+            "both say what siblings are worth",
+        ),
         (["--from", "nowhere.csv"], "nowhere.csv: No such file"),
         (["--from", "nowhere.csv", "tao"], "--from reads a curve"),
         (["--profile-low", "a"], "belong together"),

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from steelyard._base import UsageError
-from steelyard.bench.placement.steps import cpu_steps
+from steelyard.bench.placement.steps import cpu_steps, topology_of_layout
 from steelyard.machine.layout import read_layout
 from steelyard.machine.tree import Tree
+from steelyard.stats.scaling.choice import Topology
 from tests.bench.placement.layouts import layout_of
 from tests.machine.trees import ARCHIVES, recorded
 
@@ -27,6 +28,7 @@ def test_400_cpus_of_two_sockets_fill_cores_node_by_node_and_then_siblings() -> 
     assert by_count[256].cpus == tuple(range(256))
     assert [step.nodes for step in steps] == [1] * 8 + [2] * 4
     assert [step.shares_cores for step in steps] == [False] * 10 + [True] * 2
+    assert topology_of_layout(machine) == Topology(400, 200, 2, (100,))
 
 
 def test_a_quota_bounds_the_steps_and_is_said() -> None:
