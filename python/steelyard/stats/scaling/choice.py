@@ -40,6 +40,9 @@ MISFIT_RATIO_ALONE = 0.12
 """The same where one block cannot tell noise from misfit."""
 ASSUMED_NOISE = 0.05
 """Relative noise of a trial where nothing tells it."""
+LEAST_NOISE = 0.003
+"""Few steps of one block do not tell a smaller one."""
+_FEWEST_DEGREES = 2
 _FLOOR = 1e-3
 """Readings that are nearer to a model are not nearer for a reason."""
 _PREFERRED = 2.0
@@ -181,7 +184,7 @@ def choose(values: Mapping[int, Sequence[float]], topology: Topology = UNKNOWN) 
     degrees = len(cpus) - best.fitted.form.count
     p_value = misfit_p_value(logs, distance, degrees)
     misfit = _misfit(best, cpus, means)
-    noise = noise_of(logs, distance, degrees) or _assumed(len(cpus))
+    noise = noise_of(logs, distance, degrees) or _few(distance, degrees)
     bar = MISFIT_RATIO_ALONE if p_value is None else MISFIT_RATIO
     is_misfit = misfit > bar and (p_value is None or p_value < MISFIT)
     kind = Kind.NONE if is_misfit else best.kind
@@ -191,8 +194,13 @@ def choose(values: Mapping[int, Sequence[float]], topology: Topology = UNKNOWN) 
     return found if kind in (Kind.LAW, Kind.NONE) else _with_figures(found)
 
 
-def _assumed(steps: int) -> Noise:
-    return Noise(np.full(steps, ASSUMED_NOISE**2), 30, ASSUMED_NOISE**2, 0.0, 1, is_assumed=True)
+def _few(distance: Floats, degrees: int) -> Noise:
+    """Return the noise of few steps of one block: what a simple model leaves, or an assumption."""
+    if degrees < _FEWEST_DEGREES:
+        variance, degrees = ASSUMED_NOISE**2, 30
+        return Noise(np.full(len(distance), variance), degrees, variance, 0.0, 1, is_assumed=True)
+    variance = max(float((distance**2).sum()) / degrees, LEAST_NOISE**2)
+    return Noise(np.full(len(distance), variance), degrees, variance, 0.0, 1)
 
 
 def _best(candidates: Sequence[Candidate], cpus: Floats, means: Floats) -> Candidate:
@@ -204,13 +212,15 @@ def _best(candidates: Sequence[Candidate], cpus: Floats, means: Floats) -> Candi
         nearest = min(known, key=_ranked, default=None)
         if nearest is not None and _misfit(nearest, cpus, means) < MISFIT_RATIO:
             best = nearest
-    if _misfit(best, cpus, means) > MISFIT_RATIO_ALONE:
-        # Few readings weigh parameters heavily: the first that describes them, the law before others.
+    # Few readings weigh parameters heavily, or bear no comparison at all.
+    compares = all(math.isfinite(one.criterion) for one in candidates if len(one.fitted.form.terms) == 1)
+    bar = MISFIT_RATIO_ALONE if compares else MISFIT_RATIO
+    if _misfit(best, cpus, means) > bar:
+        # The first that describes them, the law before others.
         near = [
             one
             for one in candidates
-            if _misfit(one, cpus, means) < MISFIT_RATIO_ALONE
-            and one.fitted.form.count < len(cpus) + (one.kind is Kind.LAW)
+            if _misfit(one, cpus, means) < bar and one.fitted.form.count < len(cpus) + (one.kind is Kind.LAW)
         ]
         return min(near, key=_simple, default=best)
     return best

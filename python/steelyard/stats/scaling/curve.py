@@ -122,7 +122,7 @@ def _rate(rate: Parameter, chosen: Chosen) -> Parameter:
     if chosen.kind not in (Kind.LAW, Kind.NONE) and rate.low is None and not chosen.noise.is_assumed:
         # Steps before the bend are too few for the law, and those beyond it tell the noise as well.
         drawn, shift = chosen.drawn(chosen.best)
-        low, high = np.exp(np.quantile(drawn.rate + shift, (0.025, 0.975)))
+        low, high = np.exp(np.clip(np.quantile(drawn.rate + shift, (0.025, 0.975)), -600, 600))
         rate = Parameter(float(np.exp(chosen.best.fitted.rate[0])), float(low), float(high), True, None)
     if chosen.cpus[0] != 1 or rate.low is None or rate.high is None:
         return rate

@@ -30,6 +30,8 @@ GAIN_BEYOND = 0.03
 WORTH_DIFFERS = 0.05
 """By how much of the throughput siblings may differ between machines of a processor."""
 _TAIL = 0.025
+_FARTHEST = 600.0
+"""Logarithms are kept so near: noise that few blocks tell strays to where figures are infinite."""
 _SEED = 22
 
 
@@ -125,7 +127,8 @@ def _inside(chosen: Chosen, cpus: int) -> Prediction:
 
 
 def _made(cpus: int, middle: float, low: float, high: float, basis: str) -> Prediction:
-    return Prediction(cpus, math.exp(middle), math.exp(low), math.exp(high), None, basis)
+    value, least, most = (math.exp(min(max(one, -_FARTHEST), _FARTHEST)) for one in (middle, low, high))
+    return Prediction(cpus, value, least, most, None, basis)
 
 
 def _weighed(chosen: Chosen) -> tuple[list[Candidate], list[float]]:
@@ -195,7 +198,10 @@ def _unknown(chosen: Chosen, cpus: int) -> Prediction:
     like = _along(chosen, cpus, math.log2(cpus / last), "")
     flat = _along(chosen, last, math.log2(cpus / last), "")
     ends = [end for end in (flat.low, like.low) if end is not None]
-    reason = f"whether CPUs beyond {last} are cores, siblings or of another node is not known: name cores"
+    reason = (
+        f"whether CPUs beyond {last} are cores, siblings or of another node is not known: name cores,"
+        " or threads_per_core"
+    )
     return Prediction(cpus, None, min(ends), like.high, reason)
 
 
