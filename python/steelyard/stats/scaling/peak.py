@@ -5,8 +5,8 @@ highest throughput and that throughput, or why there is none.
 
 There is a peak where readings fall: where the last step is lower than the best one by more than noise
 explains and materially. Its interval is the law's where the law holds, otherwise it reaches to the steps
-beside those that are as good as the best. Where readings do not fall yet, there is one if the law holds, its
-interval ends near the last step, and no model without a peak describes them nearly as well.
+beside those that are as good as the best. Where readings do not fall clearly, there is one if the law holds,
+its interval ends near the last step, and no model without a peak describes them nearly as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FALL_RATIO_ALONE = 0.15
 FALL_BY_CHANCE = 0.05
 NEAR = 1.5
 """A peak up to this many times the most CPUs is near what was measured."""
-_EVIDENCE = 6.0
+_EVIDENCE = 4.0
 """How much smaller the law's criterion is than that of each model without a peak."""
 
 
@@ -33,9 +33,12 @@ def peak_of(chosen: Chosen, law: LawFit) -> tuple[Parameter, Parameter]:
     """Return the peak and the throughput there; not identified where there is none, with the reason."""
     means, cpus = chosen.means, chosen.cpus
     last = f"{cpus[-1]:g}"
-    tolerance = _tolerance(chosen)
     best = int(means.argmax())
-    if means[best] - means[-1] > max(tolerance, -math.log1p(-FALL_RATIO)):
+    tolerance = _tolerance(chosen, best)
+    bar = max(tolerance, -math.log1p(-FALL_RATIO))
+    if _is_one_reading(chosen, means[best] - bar):
+        bar = max(bar, -math.log1p(-FALL_RATIO_ALONE))
+    if means[best] - means[-1] > bar:
         return _fallen(chosen, law, best, tolerance)
     if chosen.kind is Kind.LAW and _is_foreseen(chosen, law):
         return law.peak, law.peak_throughput
@@ -60,15 +63,21 @@ def peak_of(chosen: Chosen, law: LawFit) -> tuple[Parameter, Parameter]:
     )
 
 
-def _tolerance(chosen: Chosen) -> float:
-    """Return by how much the best of the steps may exceed another by noise alone, in logarithms."""
+def _is_one_reading(chosen: Chosen, bar: float) -> bool:
+    """Return whether a single reading is below ``bar`` at the end, which no smooth law explains."""
+    is_alone = chosen.logs.shape[1] == 1 and chosen.kind is not Kind.LAW
+    return is_alone and bool(chosen.means[-1] < bar <= chosen.means[-2])
+
+
+def _tolerance(chosen: Chosen, best: int) -> float:
+    """Return by how much the best of the steps may exceed the last one by noise alone, in logarithms."""
     if chosen.noise.is_assumed:
         return -math.log1p(-FALL_RATIO_ALONE)
     from scipy.stats import t
 
     noise = chosen.noise_of_readings
     quantile = float(t.ppf(1 - FALL_BY_CHANCE / len(chosen.cpus), noise.degrees))
-    return quantile * math.sqrt(2 * float(noise.squares.max()))
+    return quantile * math.sqrt(float(noise.squares[best] + noise.squares[-1]))
 
 
 def _fallen(chosen: Chosen, law: LawFit, best: int, tolerance: float) -> tuple[Parameter, Parameter]:
@@ -92,8 +101,10 @@ def _is_foreseen(chosen: Chosen, law: LawFit) -> bool:
     """Return whether the law alone tells of a peak that readings have not fallen from."""
     peak = law.peak
     last = float(chosen.cpus[-1])
-    # A peak before the last step, where readings rise, is one that they do not have.
-    if not peak.is_identified or peak.high is None or not last <= peak.high <= NEAR * last:
+    if not peak.is_identified or peak.high is None or peak.high > NEAR * last:
+        return False
+    # A peak before the last step, where readings rise up to it, is one that they do not have.
+    if peak.high < last and int(chosen.means.argmax()) == len(chosen.means) - 1:
         return False
     without = [one.criterion for one in chosen.candidates if "coherency" not in one.fitted.form.terms]
     has = [one.criterion for one in chosen.law if "coherency" in one.fitted.form.terms]
