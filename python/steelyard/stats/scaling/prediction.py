@@ -29,6 +29,8 @@ GAIN_BEYOND = 0.03
 """What it may gain."""
 WORTH_DIFFERS = 0.05
 """By how much of the throughput siblings may differ between machines of a processor."""
+WIDEST = 10.0
+"""Ends that are further apart, as a ratio, tell nothing."""
 _TAIL = 0.025
 _FARTHEST = 600.0
 """Logarithms are kept so near: noise that few blocks tell strays to where figures are infinite."""
@@ -127,6 +129,8 @@ def _inside(chosen: Chosen, cpus: int) -> Prediction:
 
 
 def _made(cpus: int, middle: float, low: float, high: float, basis: str) -> Prediction:
+    if high - low > math.log(WIDEST):
+        return _refused(cpus, f"noise leaves it open by more than {WIDEST:g} times: repeat the steps")
     value, least, most = (math.exp(min(max(one, -_FARTHEST), _FARTHEST)) for one in (middle, low, high))
     return Prediction(cpus, value, least, most, None, basis)
 
@@ -196,6 +200,8 @@ def _unknown(chosen: Chosen, cpus: int) -> Prediction:
     """Return the ends between which throughput lies where the kind of CPUs beyond the steps is not known."""
     last = int(chosen.cpus[-1])
     like = _along(chosen, cpus, math.log2(cpus / last), "")
+    if like.low is None:
+        return like
     flat = _along(chosen, last, math.log2(cpus / last), "")
     ends = [end for end in (flat.low, like.low) if end is not None]
     reason = (
