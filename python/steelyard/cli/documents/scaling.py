@@ -95,6 +95,9 @@ class ScalingModel(Value):
     worth_ratio: ScalingEnds | None = Field(
         description="What a CPU beyond the bend is worth of one before it; of a level, all throughput"
     )
+    node_worth_ratio: ScalingEnds | None = Field(
+        description="Of siblings after a second node: what its cores are worth of the first one's"
+    )
     is_level: bool = Field(description="Whether all throughput is lower beyond the bend")
     alternatives: list[str] = Field(description="Other models that are as near to the readings")
     nearest: str | None = Field(description="The nearest model, also where none holds; null of one step")

@@ -102,6 +102,7 @@ def _model(curve: CurveFit) -> dict[str, Any]:
         "kind": curve.kind.value,
         "at_cpus": None if chosen is None else figure(chosen.at),
         "worth_ratio": None if chosen is None else figure(chosen.worth),
+        "node_worth_ratio": None if chosen is None else figure(chosen.node_worth),
         "is_level": chosen is not None and chosen.is_level,
         "alternatives": [] if chosen is None else [kind.value for kind in chosen.alternatives],
         "nearest": None if chosen is None else chosen.best.kind.value,

@@ -45,7 +45,11 @@ def model_sentence(curve: CurveFit, noun: str) -> str | None:
     place = f"{_interval(chosen.at)} {noun}s"
     known = f"{chosen.at.value:g} {noun}s"
     if chosen.kind is Kind.SIBLINGS:
-        return f"cores end at {known}: each sibling beyond is worth {worth} of a core"
+        said = f"cores end at {known}: each sibling beyond is worth {worth} of a core"
+        if chosen.node_worth is None or chosen.alike_up_to is None:
+            return said
+        cost = f"a NUMA node ends at {chosen.alike_up_to:g}: each {noun} beyond is worth"
+        return f"{cost} {_interval(chosen.node_worth)} of one before; {said}"
     if chosen.kind is Kind.CEILING:
         rate = fmt.plain(fmt.quantity(chosen.throughput(chosen.at.value), "1/s"))
         return f"throughput has a ceiling of {rate} from {place} on: a lock, bandwidth or a quota"
@@ -132,9 +136,10 @@ def parameters(fit: LawFit, noun: str = "CPU") -> list[tuple[str, str, str]]:
 def law_title(scaling: Scaling) -> str:
     """Return the title of the law's parameters, with the CPUs that they are of."""
     chosen = None if scaling.curve is None else scaling.curve.chosen
-    if chosen is None or chosen.at is None:
+    end = None if chosen is None else chosen.alike_up_to
+    if end is None:
         return "Universal Scalability Law"
-    return f"Universal Scalability Law up to {chosen.at.value:.3g} {scaling.noun}s"
+    return f"Universal Scalability Law up to {end:.3g} {scaling.noun}s"
 
 
 def prediction_rows(scaling: Scaling) -> list[tuple[str, str, str, str, str]]:

@@ -138,12 +138,20 @@ class Chosen:
     worth: Figure | None = None
     """What a CPU beyond the bend is worth of one before it; of a level, of all throughput."""
     is_level: bool = False
+    node_worth: Figure | None = None
+    """Of siblings after a second node: what its cores are worth of those of the first one."""
     _draws: dict[int, tuple[Fitted, Floats]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def means(self) -> Floats:
         """Means of the logarithms of throughput by step."""
         return np.asarray(self.logs.mean(axis=1))
+
+    @property
+    def alike_up_to(self) -> float | None:
+        """Number of CPUs up to which all are alike, None where no step is beyond them."""
+        inner = self.best.fitted.form.inner
+        return inner if inner is not None or self.at is None else self.at.value
 
     @property
     def noise_of_readings(self) -> Noise:
@@ -286,6 +294,12 @@ def _forms(cpus: Floats, topology: Topology) -> list[tuple[Kind, Form]]:
     knows_cores = core is not None
     if core is not None and first <= core < last:
         found += [(Kind.SIBLINGS, Form(terms, at=float(core))) for terms in _TERMS]
+        found += [
+            (Kind.SIBLINGS, Form(terms, at=float(core), inner=float(end)))
+            for end in topology.node_ends[:1]
+            if first <= end < core and ((cpus > end) & (cpus <= core)).any()
+            for terms in _TERMS[:2]
+        ]
     for end in topology.node_ends:
         if first <= end < last:
             found += [(Kind.NODE, Form(terms, at=float(end))) for terms in _TERMS]
@@ -329,4 +343,5 @@ def _with_figures(chosen: Chosen) -> Chosen:
         # Between the steps on either side nothing tells where.
         cpus = chosen.cpus
         at = Figure(at.value, float(cpus[cpus <= at.value][-1]), float(cpus[cpus > at.value][0]))
-    return replace(chosen, at=at, worth=figure("worth"), is_level=form.is_level)
+    node = None if form.inner is None else figure("inner_worth")
+    return replace(chosen, at=at, worth=figure("worth"), is_level=form.is_level, node_worth=node)

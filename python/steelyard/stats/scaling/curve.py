@@ -84,9 +84,9 @@ def fit_curve(values: Mapping[int, Sequence[float]], topology: Topology | None =
         return CurveFit(fit_law(values), None)
     chosen = choose(values, topology or Topology())
     before = values
-    at = chosen.at
-    if chosen.kind is not Kind.LAW and at is not None:
-        before = {cpus: row for cpus, row in values.items() if cpus <= at.value * (1 + 1e-9)}
+    end = chosen.alike_up_to
+    if chosen.kind is not Kind.LAW and end is not None:
+        before = {cpus: row for cpus, row in values.items() if cpus <= end * (1 + 1e-9)}
     law = fit_law(before)
     if chosen.kind is Kind.NONE:
         law = _without(law, chosen)

@@ -7,7 +7,8 @@ A form is the law (``law``) of the CPUs up to a bend, times what the machine giv
     X(N) = law(min(N, at)) * (1 + worth * max(0, N - at) / at)     a bend
     X(N) = law(N) * (worth if N > at else 1)                        a level
 
-A bend is where the cores end and their siblings are worth a share, where a ceiling is reached (worth 0), or
+Before a bend a node may have ended, whose successor's CPUs are worth a share in the same way. A bend is where
+the cores end and their siblings are worth a share, where a ceiling is reached (worth 0), or
 where a second node begins whose CPUs are worth less; a level is a second node that slows all of them. The
 law's own terms are none (linear), contention, or both.
 
@@ -58,6 +59,8 @@ class Form:
     worth: float | None = None
     """What a CPU beyond is worth, None where it is searched."""
     is_level: bool = False
+    inner: float | None = None
+    """Where a node ends before the bend, with CPUs beyond it that are worth less; None without one."""
     is_searched: bool = False
     """Whether ``at`` was one of several that were tried."""
 
@@ -71,6 +74,7 @@ class Form:
         """The parameters that are searched, beside the rate."""
         more: tuple[str, ...] = ("at",) if self.span is not None else ()
         more += ("worth",) if self.has_bend and self.worth is None else ()
+        more += ("inner_worth",) if self.inner is not None else ()
         return (*self.terms, *more)
 
     @property
@@ -101,7 +105,7 @@ class Fitted:
         if name in self.found:
             return float(self.found[name][0])
         fixed = {"at": self.form.at, "worth": self.form.worth, "contention": 0.0, "coherency": 0.0}
-        return fixed[name]
+        return fixed.get(name)
 
 
 def fit(form: Form, cpus: Floats, means: Floats, near: Fitted | None = None) -> Fitted:
@@ -166,7 +170,7 @@ def _ends(form: Form, name: str, cpus: Floats) -> tuple[float, float, float]:
     if name == "at":
         low, high = form.span or (1.0, last)
         return low, high, low
-    if name == "worth":
+    if name in ("worth", "inner_worth"):
         return 0.2 if form.is_level else 0.0, 1.0, 1.0
     greatest = float(_value(name, _COARSE[name][-1:])[0])
     return 0.0, greatest, 1 / last if name == "contention" else 1 / last**2
@@ -184,7 +188,7 @@ def _axis(form: Form, name: str) -> Floats:
         return np.asarray(np.linspace(np.log(low), np.log(high), 13))
     if name == "worth" and form.is_level:
         return np.asarray(np.linspace(0.2, 1.0, 5))
-    return _COARSE[name]
+    return _COARSE["worth" if name == "inner_worth" else name]
 
 
 def _value(name: str, coordinate: Floats) -> Floats:
@@ -209,6 +213,10 @@ def _shape(form: Form, columns: Sequence[Floats], cpus: Floats) -> Floats:
         else:
             count = np.minimum(cpus, at)
             gain = np.log1p(worth * (cpus - count) / at)
+    if form.inner is not None:
+        few = np.minimum(count, form.inner)
+        gain = gain + np.log1p(values["inner_worth"] * (count - few) / form.inner)
+        count = few
     loss: Floats = np.zeros(1)
     if "contention" in values:
         loss = values["contention"] * (count - 1)

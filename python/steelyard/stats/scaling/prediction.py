@@ -154,7 +154,8 @@ def _weighed(chosen: Chosen) -> tuple[list[Candidate], list[float]]:
 def _alike(one: Candidate, other: Candidate) -> bool:
     """Return whether models have the same bend."""
     first, second = one.fitted.form, other.fitted.form
-    return (first.is_level, first.at, first.span, first.worth) == (
+    return (first.inner, first.is_level, first.at, first.span, first.worth) == (
+        second.inner,
         second.is_level,
         second.at,
         second.span,

@@ -98,6 +98,22 @@ def test_a_ceiling_has_its_place_and_is_kept_beyond_the_steps() -> None:
     assert not found.law.peak.is_identified
 
 
+def test_a_second_node_and_siblings_are_told_apart() -> None:
+    rates = {}
+    for n in (*UP_TO_64, 128):
+        cores, near = min(n, 64), min(n, 32)
+        rates[n] = 100.0 * near * (1 + 0.8 * (cores - near) / 32) * (1 + 0.3 * (n - cores) / 64)
+    found = fitted(rates, Topology(128, 64, 2, (32,)), blocks=5, sd=0.02)
+    assert found.kind is Kind.SIBLINGS
+    assert found.chosen is not None
+    assert found.chosen.node_worth is not None
+    assert found.chosen.worth is not None
+    assert found.chosen.node_worth.value == pytest.approx(0.8, abs=0.1)
+    assert found.chosen.worth.value == pytest.approx(0.3, abs=0.1)
+    # The law's parameters are those of the first node.
+    assert found.law.contention.value == pytest.approx(0.0, abs=3e-3)
+
+
 def test_a_node_that_slows_all_is_a_node() -> None:
     rates = {n: 100.0 * n * (0.7 if n > 16 else 1.0) for n in (*UP_TO_64, 24, 48)}
     found = fitted(rates, Topology(64, 64, 1, (16,)), blocks=3, sd=0.01)
