@@ -25,7 +25,7 @@ from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.rules.findings import Finding
 from steelyard.analyze.values import Quantity
 from steelyard.machine.compare import compare_machines
-from steelyard.records import Machine, Metric, Run
+from steelyard.records import Level, Machine, Metric, Run
 
 SAME_RATIO = 0.01
 """Values closer than this are called the same."""
@@ -222,6 +222,8 @@ def _cautions(a: Side, b: Side) -> list[str]:
     for name, side in (("A", a), ("B", b)):
         if side.run.verdict is None:
             cautions.append(f"{name} is incomplete: {side.run.status_reason or 'the record has no reason'}")
-        else:
-            cautions += [f"{name}: {check.id}: {check.claim}" for check in side.run.verdict.reasons]
+            continue
+        if side.run.verdict.level is Level.INVALID:
+            cautions.append(f"{name} is invalid: its figures are no result")
+        cautions += [f"{name}: {check.id}: {check.claim}" for check in side.run.verdict.reasons]
     return cautions

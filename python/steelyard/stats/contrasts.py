@@ -99,6 +99,9 @@ class Effect:
     low: float
     high: float
 
+    is_taken_out: bool = True
+    """Whether the answer is without it: one within its error is left where it is."""
+
     @property
     def is_there(self) -> bool:
         """Whether the interval excludes none."""
@@ -283,7 +286,7 @@ def _adjusted(logs: Floats, base: Floats, order: Order | None, *, in_order: bool
         math.sqrt(1 + (added / variance if variance > 0 else 0.0))
         * (1.0 if is_paired or position is None else _lost_degree(count)),
         None if position is None else position.effect(),
-        None if carry is None else carry.effect(),
+        None if carry is None else carry.effect(is_taken_out=bool(carried.any())),
     )
 
 
@@ -300,10 +303,12 @@ class _Slope:
     error: float
     degrees: int
 
-    def effect(self) -> Effect:
+    def effect(self, *, is_taken_out: bool = True) -> Effect:
         radius = student_quantile(0.995, self.degrees) * self.error
-        ends = (min(max(self.log + by, -_WIDEST), _WIDEST) for by in (0.0, -radius, radius))
-        return Effect(*(math.exp(end) for end in ends))
+        ratio, low, high = (
+            math.exp(min(max(self.log + by, -_WIDEST), _WIDEST)) for by in (0.0, -radius, radius)
+        )
+        return Effect(ratio, low, high, is_taken_out)
 
 
 def _carry_over(logs: Floats, base: Floats, order: Order) -> tuple[_Slope | None, Floats]:

@@ -36,7 +36,7 @@ def test_a_better_arm_that_lost_more_trials_is_unreliable(tmp_path: Path) -> Non
     shown = experiment("--from", file)
     assert shown.returncode == 1
     assert (
-        "b is unreliable beside a: 5 of its 12 trials gave no value, of a 0 of 12; the others are better"
+        "b is unreliable beside a: 5 of 12 trials of b gave no value, of a 0 of 12; the others are better"
         in (" ".join(shown.stdout.split()))
     )
 
@@ -46,9 +46,9 @@ def test_a_better_arm_that_lost_more_trials_is_unreliable(tmp_path: Path) -> Non
     [
         ({}, ""),
         ({"a": 2, "b": 2}, ""),
-        ({"a": 3}, "0 of its 12 trials gave no value, of a 3 of 12"),
+        ({"a": 3}, "0 of 12 trials of b gave no value, of a 3 of 12"),
         # Two of twelve fail by chance in 24 of 100 such experiments.
-        ({"b": 2}, "2 of its 12 trials gave no value, of a 0 of 12"),
+        ({"b": 2}, "2 of 12 trials of b gave no value, of a 0 of 12"),
     ],
 )
 def test_losses_alike_or_by_chance_or_of_the_base_leave_the_answer(

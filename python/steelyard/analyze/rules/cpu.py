@@ -28,6 +28,8 @@ INTERRUPT_FACTOR = 4.0
 IRQ_RATIO = 0.10
 LOW_CLOCK_RATIO = 0.80
 UNEVEN_RATIOS = (0.90, 0.30)
+LOCKED_RATIO = 0.10
+"""Share of the threads' time asleep on locks from which more CPUs may gain nothing."""
 WOKEN_PER_CPU_S = 1000.0
 """Wake-ups for locks a second of CPU time from which demand for CPUs is not taken for work."""
 
@@ -68,6 +70,8 @@ def _wakes_for_locks(conditions: Conditions) -> bool:
     target = conditions.target
     if target is None or target.threads < 2:
         return False
+    if target.wait("lock") >= LOCKED_RATIO:
+        return True
     woken = target.lock_switches_per_s.value or 0.0
     return woken * target.threads >= WOKEN_PER_CPU_S * max(1.0, target.cpus.value or 0.0)
 
@@ -102,7 +106,7 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
         )
         if _wakes_for_locks(conditions):
             # Whoever is woken wants a CPU, and may then find the lock taken: demand is no work.
-            claim += " Many of them were woken for a lock: more CPUs may gain nothing."
+            claim += " Many of them wait for a lock in turn: more CPUs may gain nothing."
             gain = "not known: threads that wait for a lock want CPUs too, and cannot use them"
     advice = "Check the profile for hot functions, and counters for memory stalls."
     if demand is not None and own is not None and use.busy_ratio * count > 2 * own:

@@ -250,9 +250,12 @@ def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
 def without_work(conditions: Conditions, share: float) -> str:
     """Return the gain of a workload without ``share`` of its CPU time.
 
-    The base is the time of the headline, in a part of which its CPUs worked, as of the explained share.
+    The base is the time of the headline, in a part of which its CPUs worked, or a program waited for one: who
+    has less work waits less for a CPU.
     """
     ran = cpu_ratio(conditions)
+    if conditions.target is not None and ran is not None:
+        ran = min(1.0, ran + (conditions.target.cpu_wait.value or 0.0))
     return f"{at_most(share * (1.0 if ran is None else ran))}"
 
 

@@ -37,6 +37,7 @@ class EffectEntry(Value):
     ratio: float = Field(description="1 is none")
     low: float = Field(description="Lower end of its interval of 99 %")
     high: float = Field(description="Upper end of it")
+    is_taken_out: bool = Field(default=True, description="Whether the answer is without it")
 
 
 class AnswerEntry(Value):

@@ -105,6 +105,9 @@ def sentence(answer: Answer, experiment: Experiment) -> str:
         case Outcome.EQUIVALENT:
             return f"{name} and {base} differ by less than {percent}{_unequal(answer, experiment)}"
         case Outcome.UNDECIDED:
+            if answer.mean is None:
+                why = f"no block has a value of both: {_losses(answer, experiment)}"
+                return f"{base} or {name}: undecided, {why}"
             span = more = ""
             if answer.low is not None and answer.high is not None:
                 span = f": {name} is between {change(answer.low)} and {change(answer.high)} beside {base}"
@@ -140,7 +143,7 @@ _SHARED = {
 
 def _unequal(answer: Answer, experiment: Experiment) -> str:
     """Return what to add where the arms did not lose the same number of trials."""
-    if len(set(answer.lost.values())) < 2:
+    if len(set(answer.lost.values())) < 2 or answer.mean is None:
         return ""
     return f", where both gave values: {_losses(answer, experiment)}"
 
@@ -150,7 +153,7 @@ def _losses(answer: Answer, experiment: Experiment) -> str:
     made = Counter(trial.arm for trial in experiment.trials)
     lost = answer.lost
     return (
-        f"{lost[answer.arm]} of its {made[answer.arm]} trials gave no value,"
+        f"{lost[answer.arm]} of {made[answer.arm]} trials of {answer.arm} gave no value,"
         f" of {answer.base} {lost[answer.base]} of {made[answer.base]}"
     )
 
@@ -163,11 +166,13 @@ def _effects_of_order(answer: Answer, experiment: Experiment) -> list[str]:
         (answer.position, f"a trial made {where}"),
         (answer.carry_over, f"a trial after one of {answer.arm} rather than of {answer.base}"),
     ):
-        if effect is None or not effect.is_there:
+        if effect is None or not effect.is_taken_out:
             continue
-        if abs(math.log(effect.ratio)) >= math.log1p(experiment.plan.least_effect_ratio):
+        # A carry-over weighs by a quarter, or half, of itself in the plain ratio of the means.
+        if abs(math.log(effect.ratio)) >= math.log1p(experiment.plan.least_effect_ratio) / 2:
             span = f"{change(effect.low)} to {change(effect.high)}"
-            found.append(f"{words} is {change(effect.ratio)} ({span}): taken out of the answer")
+            sure = "" if effect.is_there else ", which may be chance"
+            found.append(f"{words} is {change(effect.ratio)} ({span}){sure}: taken out of the answer")
     return found
 
 
@@ -194,7 +199,8 @@ def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
     for arm, reasons in counts.items():
         worst = max(reasons, key=lambda reason: reasons[reason])
         total = sum(reasons.values())
-        found.append(f"arm {arm}: {total} trials without a value, {reasons[worst]} of them: {worst}")
+        count = "" if reasons[worst] == total else f", {reasons[worst]} of them"
+        found.append(f"arm {arm}: {fmt.several(total, 'trial')} without a value{count}: {worst}")
     disturbed = sum(trial.is_disturbed for trial in experiment.trials)
     if disturbed:
         found.append(
