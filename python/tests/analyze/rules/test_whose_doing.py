@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from steelyard.analyze import explain
+from steelyard.analyze.rules.findings import without_work
 from tests.analyze.rules.test_rules import TROUBLED, activity, q
 
 
@@ -33,3 +34,14 @@ def test_cpus_that_others_keep_busy_are_not_the_programs_limit() -> None:
     assert "other processes" not in own.claim
     assert others.claim.endswith("Most of that is other processes' work: the program got 0.2.")
     assert others.gain == "not known: what it would do alone was not measured"
+
+
+def test_who_has_less_work_waits_less_for_a_cpu() -> None:
+    # 74 % of the work of a thread that has a CPU in 39 % of its time, and waits for one in the rest.
+    half = replace(TROUBLED["cpu-bound"], target=None)
+    mine = TROUBLED["cpu-bound"].target
+    assert mine is not None
+    crowded = replace(half, target=replace(mine, cpus=q(0.39), cpu_wait=q(0.61)))
+    assert without_work(crowded, 0.74) == "at most 3.8 x"
+    alone = replace(half, target=replace(mine, cpus=q(0.39), cpu_wait=q(0.0)))
+    assert without_work(alone, 0.74) == "at most 1.4 x"
