@@ -24,6 +24,8 @@ COPY_BUSY_CPUS = 0.5
 CACHE_FACTOR = 2.0
 SPIN_RATIO = 0.05
 FUTEX_RATIO = 0.05
+INTERPRETED = "py::"
+"""How names of functions begin that the profiler read from a Python interpreter."""
 CALLS_RATIO = 1.5
 """How many times its own share a function's with its callees has to be to be told too."""
 LEADS_RATIO = 0.05
@@ -347,13 +349,30 @@ def _largest(profile: ProfileUse, categories: Sequence[str]) -> str:
     return f"the largest is {short_function(function)}{share}"
 
 
+def _largest_interpreted(profile: ProfileUse) -> str:
+    """Name the program's own function with most samples, of those that an interpreter ran; "" without one.
+
+    What the interpreter's own functions do (looking up a name, counting references) is compiled code already.
+    """
+    names = [name for name in profile.own if name.startswith(INTERPRETED)]
+    name = max(names, key=lambda function: profile.own[function], default=None)
+    if name is None:
+        return ""
+    own, whole = profile.own[name], profile.total.get(name, 0.0)
+    share = percent(own)
+    if whole >= CALLS_RATIO * own:
+        share += f" itself and {percent(whole)} with what it calls"
+    return f"the largest of the program's functions is {short_function(name)}, {share}"
+
+
 def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
     def answer(conditions: Conditions) -> Finding | None:
         profile = _profile(conditions)
         share = profile.share(*tax.categories) if profile else 0.0
         if profile is None or share < tax.ratio:
             return None
-        most = _largest(profile, tax.categories)
+        most = _largest_interpreted(profile) if tax.id == "interpreter" else ""
+        most = most or _largest(profile, tax.categories)
         return Finding(
             f"{percent(share)} of the CPU time {tax.verb}{f'; {most}' if most else ''}.",
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),

@@ -333,6 +333,7 @@ def _curve_section(curve: Sequence[Point], rule: Rule, right: Point | None) -> S
     if right is not None and right.precision is not None and right.recall is not None:
         intro += (
             f" Of {right.named} names above {right.precision:.1%} are right, and {right.recall:.1%} of the"
-            f" {right.episodes} episodes were found. The curve is the paper's rule at other floors."
+            f" {right.episodes} episodes were found."
         )
+    intro += " Chart and table are of the paper's rule alone, at each floor, whichever rule named above."
     return Section("truth", "Accuracy of names", (chart, table(columns, rows)), intro)

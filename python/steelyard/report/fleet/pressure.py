@@ -136,6 +136,10 @@ def pair(answer: PairAnswer) -> Answer:
 def _pair_heading(answer: PairAnswer) -> str:
     """Return the verdicts in one line."""
     bad = [pair for pair in answer.pairs if pair.verdict == MUST_NOT]
+    open_ = sum(pair.verdict == UNCLEAR for pair in answer.pairs)
+    if not bad and open_:
+        count = f"{open_:,} of {len(answer.pairs):,} are unclear"
+        return f"No pair of jobs is shown to need separate machines; {count}"
     if not bad:
         return "No pair of jobs needs separate machines"
     worst = bad[0]

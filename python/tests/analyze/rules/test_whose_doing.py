@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from steelyard.analyze import explain
 from steelyard.analyze.rules.findings import without_work
-from tests.analyze.rules.test_rules import TROUBLED, activity, q
+from tests.analyze.rules.test_rules import TROUBLED, activity, q, sampled
 
 
 def test_what_the_machine_counts_is_not_laid_at_the_programs_door() -> None:
@@ -45,3 +45,18 @@ def test_who_has_less_work_waits_less_for_a_cpu() -> None:
     assert without_work(crowded, 0.74) == "at most 3.8 x"
     alone = replace(half, target=replace(mine, cpus=q(0.39), cpu_wait=q(0.0)))
     assert without_work(alone, 0.74) == "at most 1.4 x"
+
+
+def test_of_an_interpreted_program_its_own_function_is_named() -> None:
+    own = {"py::distance:hot.py": 0.4, "unicodekeys_lookup_unicode": 0.29}
+    seen = sampled(
+        categories={"runtime_interpreter": 0.8},
+        leaders={"runtime_interpreter": "unicodekeys_lookup_unicode"},
+        leader_ratios={"runtime_interpreter": 0.29},
+        own=own,
+        total={"py::distance:hot.py": 0.9, "unicodekeys_lookup_unicode": 0.29},
+    )
+    found = {finding.id: finding for finding in explain(seen)}
+    assert "distance" in found["interpreter"].claim
+    assert "40 % itself and 90 % with what it calls" in found["interpreter"].claim
+    assert "unicodekeys" not in found["interpreter"].claim
