@@ -62,7 +62,7 @@ def write_experiment(
 ) -> Path:
     """Write the page to ``path``. Raises WorkloadFailedError when it cannot be written."""
     plan = experiment.plan
-    kind = "hold at all looks together" if answers[0].holds_at_every_look else "are for one look, at the end"
+    kind = "hold at all looks" if answers[0].holds_at_every_look else "are for one look, at the end"
     return write_page(
         path,
         "Experiment",
@@ -75,7 +75,7 @@ def write_experiment(
         ),
         heading="; ".join(sentences(answers, experiment)),
         subline=f"{experiment.factor}: {experiment.metric.name}, {experiment.metric.better} is better;"
-        f" intervals of {plan.confidence:.0%} together {kind}",
+        f" intervals of {plan.confidence:.0%} {kind}, all together",
         eyebrow=experiment.benchmark or "command",
         cautions=notes(experiment, answers),
         command=command_text(experiment.command),

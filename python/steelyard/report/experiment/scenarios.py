@@ -89,7 +89,7 @@ def render(
         if verdict.without_local is not None:
             parts.append(safe(f"  where memory cannot all be local: scenario {verdict.without_local}"))
     parts += [Text(), _bars(experiment, verdicts), _pairs(verdicts)]
-    look = "for one look, at the end" if not _every_look(verdicts) else "hold at all looks together"
+    look = "for one look, at the end" if not _every_look(verdicts) else "hold at all looks"
     parts.append(
         Text(f"intervals of {experiment.plan.confidence:.0%}, all pairs together, {look}", style="dim")
     )

@@ -162,11 +162,12 @@ def _effects_of_order(answer: Answer, experiment: Experiment) -> list[str]:
     """Return what the order of trials did to them, where that is seen and matters."""
     found = []
     where = "as the second of a block" if len(experiment.arms) == 2 else "one later in its block"
-    for effect, words in (
-        (answer.position, f"a trial made {where}"),
-        (answer.carry_over, f"a trial after one of {answer.arm} rather than of {answer.base}"),
+    for effect, words, changes in (
+        # Pairs of blocks have either place as often: what is not seen changes nothing.
+        (answer.position, f"a trial made {where}", False),
+        (answer.carry_over, f"a trial after one of {answer.arm} rather than of {answer.base}", True),
     ):
-        if effect is None or not effect.is_taken_out:
+        if effect is None or not (effect.is_there or (changes and effect.is_taken_out)):
             continue
         # A carry-over weighs by a quarter, or half, of itself in the plain ratio of the means.
         if abs(math.log(effect.ratio)) >= math.log1p(experiment.plan.least_effect_ratio) / 2:

@@ -164,7 +164,7 @@ def model_notes(curve: CurveFit) -> list[str]:
         found.append(f"steps are up to {curve.law.misfit_ratio:.1%} from the model")
     if chosen.alternatives:
         names = ", ".join(_NAMES[kind] for kind in chosen.alternatives)
-        found.append(f"as near to the readings: {names}")
+        found.append(f"another model is as near to the readings: {names}")
     return found
 
 

@@ -86,6 +86,8 @@ def _throughput(scaling: Scaling) -> Chart:
         last = known[-1].cpus
         grid = sorted({max(1, round(last * point / _POINTS)) for point in range(1, _POINTS + 1)})
         series.append(Series("model", grid, [curve.throughput(cpus) for cpus in grid], role="orange"))
+    # Points over lines: readings that lie on the model would else be hidden by it.
+    series = [*series[1:], series[0]]
     predicted = [one for one in scaling.predictions if one.value is not None]
     if predicted:
         counts = [one.cpus for one in predicted]
