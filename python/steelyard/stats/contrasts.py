@@ -444,7 +444,7 @@ def blocks_needed(
     ``has_looks`` at less than all blocks needs a few more of them; how much earlier it may end is left out.
 
     >>> blocks_needed(0.02 * 2**0.5, 0.01), blocks_needed(0.02 * 2**0.5, 0.01, has_looks=True)
-    (70, 85)
+    (70, 84)
 
     Raises ValueError for arguments outside their range.
     """
