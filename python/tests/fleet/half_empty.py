@@ -51,7 +51,7 @@ def make(folder: Path, shape: Shape) -> str:
     create_store(str(folder))
     rng = random.Random(shape.seed)
     for machine in range(shape.machines):
-        for name in shape.tables:
+        for name in sorted(shape.tables):
             rows = [_spoilt(row, name, shape, rng) for row in _rows(name, machine, shape, rng)]
             if rows:
                 _write(folder, name, f"m{machine}", rows)

@@ -144,6 +144,23 @@ def test_missing_is_never_zero(capsys, tmp_path):
     assert ask(url, QUERIES["numa"], capsys) == (1, None)
 
 
+@pytest.mark.parametrize("threshold", [0.0, -1.0, math.inf, math.nan])
+def test_a_stored_threshold_that_is_no_cpi_is_no_threshold(threshold, capsys, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = tmp_path / "store"
+    url = make(folder, Shape(samples=12))
+    (path,) = (folder / "cpi_specs").rglob("*.parquet")
+    specs = pq.read_table(path, partitioning=None)
+    at = specs.schema.get_field_index("threshold_cpi")
+    pq.write_table(specs.set_column(at, specs.schema.field(at), pa.array([threshold])), path)
+    _, incidents = ask(url, QUERIES["cpi incidents"], capsys)
+    assert "from the same samples" in incidents["settings"]["specs"]
+    # Too few samples for specs of their own.
+    assert ask(url, QUERIES["cpi outliers stored"], capsys) == (1, None)
+
+
 def test_figures_that_are_no_numbers_are_missing_and_spoil_no_other(tmp_path):
     folder = tmp_path / "store"
     make(folder, Shape(samples=20, jobs=1, machines=1))

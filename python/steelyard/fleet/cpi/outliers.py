@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from steelyard.fleet.cpi.rule import PAPER, Rule
-from steelyard.fleet.cpi.samples import KEYS, Guards, counted, judged
+from steelyard.fleet.cpi.samples import KEYS, LARGEST, Guards, counted, judged
 from steelyard.fleet.cpi.specs import Spec
 from steelyard.telemetry.arrays import floats, texts
 from steelyard.telemetry.deferred import ibis
@@ -46,7 +46,10 @@ def latest(cpi_specs: Any) -> Any:
     """Return of the store's ``cpi_specs`` the thresholds built last, one for each job, platform and source.
 
     Of two that were built in the same second the higher threshold holds, so that every engine takes the same.
+    A threshold that is no CPI (0, below it, infinite, NaN) is none.
     """
+    threshold = cpi_specs.threshold_cpi
+    cpi_specs = cpi_specs.filter((threshold > 0) & (threshold <= LARGEST))
     newest = cpi_specs.group_by(*KEYS).aggregate(newest_unix_s=cpi_specs.built_unix_s.max())
     both = cpi_specs.join(newest, [*KEYS, cpi_specs.built_unix_s == newest.newest_unix_s])
     return both.group_by(*KEYS).aggregate(threshold_cpi=both.threshold_cpi.max())
