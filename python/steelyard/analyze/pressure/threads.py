@@ -33,6 +33,10 @@ _LOCK_RATIO = 0.25
 _PLACES_NAMED = 12
 OWN_THREADS = "join or pool"
 """Kind of a futex wait that is none for a lock: a join, or the idleness of a pool's member."""
+CPU = "a CPU"
+"""Kind of the wait of a thread that could run."""
+_WORK = ("running", CPU, "disk")
+"""What a thread does in time that other threads of the program cannot spare it."""
 RUSAGE = "CPU time of all its processes (getrusage) over the time elapsed"
 
 WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -117,6 +121,13 @@ class TargetUse:
     """CPUs that processes used which no two looks found: shares of the threads' time do not hold them."""
     unread: bool = False
     """Whether it had more threads than were looked at."""
+    left: Mapping[str, float] = field(default_factory=dict)
+    """Kind of wait (`CPU` for that for a CPU) -> least share of the elapsed time that is left without it."""
+
+    def left_without(self, kind: str) -> float:
+        """Return the share of the elapsed time that is left at least if no thread waits for ``kind``."""
+        share = (self.waiting_ratio or 0.0) if kind == CPU else self.wait(kind)
+        return max(0.01, self.left.get(kind, 1.0 - share))
 
     @property
     def mostly_unseen(self) -> bool:
@@ -201,6 +212,7 @@ def observe_target(looks: "Looks | None") -> TargetUse | None:
         rss_gain_bytes_per_s=Quantity(looks.rss_gain_bytes * 1e9 / span_ns, "bytes/s"),
         **_process_figures(looks.processes, span_ns),
         unread=looks.unread,
+        left=_left(threads, span_ns),
     )
 
 
@@ -247,6 +259,37 @@ def _split(threads: "Iterable[ThreadLooks]") -> dict[str, float]:
         for kind, share in _sleep_kinds(thread).items():
             parts[kind] = parts.get(kind, 0.0) + rest * share
     return {kind: time / whole for kind, time in parts.items()} if whole else {}
+
+
+def _left(threads: "Sequence[ThreadLooks]", span_ns: int) -> dict[str, float]:
+    """Return for each kind of wait the share of ``span_ns`` that is left at least without it.
+
+    Without the wait the time falls at most by all moments in which some thread waits so: no more than the
+    threads' such waits together. And it does not fall below the work of any one thread that was there for
+    most of the time: what it ran, and what it waited for a CPU or a disk otherwise. Its other sleep may be
+    for threads that would be done sooner.
+    """
+    waits: dict[str, float] = {}
+    works = []
+    for thread in threads:
+        spent = _spent(thread)
+        if spent is None:
+            continue
+        parts = {"running": spent[0], CPU: spent[1]}
+        parts |= {kind: spent[2] * share for kind, share in _sleep_kinds(thread).items()}
+        for kind, time in parts.items():
+            waits[kind] = waits.get(kind, 0.0) + time / span_ns
+        lasted = thread.last_ns - thread.first_ns
+        if lasted > span_ns / 2:
+            works.append({kind: parts.get(kind, 0.0) / span_ns for kind in _WORK})
+    return {
+        kind: max(
+            1.0 - min(1.0, wait),
+            max((sum(work.values()) - work.get(kind, 0.0) for work in works), default=0.0),
+        )
+        for kind, wait in waits.items()
+        if kind != "running"
+    }
 
 
 def _spent(thread: "ThreadLooks") -> tuple[float, float, float] | None:

@@ -241,10 +241,10 @@ def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
     """Return the gain of a program whose threads did not wait for ``kind``; of a run without a program,
     ``otherwise`` is the share of the time that is lost.
 
-    The base is all of the threads' time, so that the gains on a page can be compared (Amdahl).
+    The base is the elapsed time (Amdahl): threads that only sleep do not make the bound lower.
     """
     target = conditions.target
-    return f"{at_most(min(0.99, otherwise if target is None else target.wait(kind)))}"
+    return f"{at_most(min(0.99, otherwise if target is None else 1.0 - target.left_without(kind)))}"
 
 
 def without_work(conditions: Conditions, share: float) -> str:

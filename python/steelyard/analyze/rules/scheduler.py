@@ -5,9 +5,10 @@ Not here: waits for disk and network (``disk``, ``network``).
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.own_cpu import blame
+from steelyard.analyze.pressure.threads import CPU
 from steelyard.analyze.rules.cpu import cpu_demand
 from steelyard.analyze.rules.disk import limited_disk
-from steelyard.analyze.rules.findings import Evidence, Finding, at_most, percent, rule, without
+from steelyard.analyze.rules.findings import Evidence, Finding, at_most, percent, rule, without, without_wait
 
 OVERSUBSCRIBED_FACTOR = 1.5
 WAITING_PER_CPU = 0.75
@@ -80,9 +81,10 @@ def _taken(conditions: Conditions) -> Finding | None:
     if lost < TAKEN_RATIO or demand < 0.2 or others < 0.2:
         return None
     waiting = lost if target.waiting_ratio is None else target.waiting_ratio
+    cpus = target.cpus.value or 0.0
     return Finding(
-        f"The program's threads wait {percent(waiting)} of their time for a CPU, though they could use"
-        f" {demand:.1f} and there are {count}: other processes use {others:.1f} CPUs.",
+        f"The program's threads could use {demand:.2g} CPUs and got {cpus:.2g}, though there are {count}:"
+        f" other processes use {others:.1f} CPUs.",
         (
             Evidence("threads' time waiting for a CPU", waiting, "ratio"),
             Evidence("CPU wait over runnable time", lost, "ratio", TAKEN_RATIO),
@@ -90,7 +92,7 @@ def _taken(conditions: Conditions) -> Finding | None:
         ),
         "Look at the busiest processes in the report; give the program dedicated CPUs or a larger weight.",
         min(0.9, 0.3 + lost),
-        gain=f"{at_most(min(0.99, waiting))}, with dedicated CPUs",
+        gain=f"{at_most(1.0 - max(target.left_without(CPU), cpus / count))}, with dedicated CPUs",
         blame="neighbours",
     )
 
@@ -113,6 +115,7 @@ def _locks(conditions: Conditions) -> Finding | None:
         return None
     cpus, of_all = target.cpus.value or 0.0, target.wait("lock")
     most = min(target.threads, len(conditions.all_cpus.cpus) or 1) / max(cpus, 0.1)
+    bound = 1.0 / target.left_without("lock")
     return Finding(
         f"{target.lock_threads} of {max(target.threads_high, target.lock_threads)} threads sleep in futex,"
         f" {percent(of_all)} of the time of all threads, and are put on a CPU {switches:,.0f} times per"
@@ -126,8 +129,7 @@ def _locks(conditions: Conditions) -> Finding | None:
         "Find the lock from the stacks of sleeping threads (`perf trace -s -e futex`, or a wall-time"
         " profile).",
         min(0.93, 0.45 + 0.5 * share),
-        gain=f"at most {max(1.0, min(most, 1 / (1 - min(0.99, of_all)))):.1f} x on this machine, without the"
-        " waits",
+        gain=f"at most {max(1.0, min(most, bound)):.1f} x on this machine, without the waits",
         part="locks",
         sure=False,
     )
@@ -155,7 +157,7 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
         "Find the callers (`perf trace -s`, /proc/PID/stack). An rwsem is often mmap_lock: call mmap and"
         " munmap less often.",
         0.4 + 0.5 * share,
-        gain=f"{at_most(min(0.99, share))}",
+        gain=without_wait(conditions, "kernel lock", share),
         part="locks",
     )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from steelyard import telemetry
 from steelyard.analyze.pressure.thread_readings import read_looks
-from steelyard.analyze.pressure.threads import TargetUse, kind_of, observe_target
+from steelyard.analyze.pressure.threads import CPU, TargetUse, kind_of, observe_target
 from tests.telemetry.recordings import SECOND, table_of, write_recording
 
 Row = dict[str, Any]
@@ -104,6 +104,27 @@ def test_running_waiting_and_sleeping_add_up(tmp_path: Path) -> None:
     whole = found.running_ratio + found.waiting_ratio + sum(found.waits.values())
     assert whole == pytest.approx(1.0)
     assert found.places["futex_do_wait"] == pytest.approx(1 / 2)
+
+
+def test_what_is_left_without_a_wait_is_the_work_of_the_busiest(tmp_path: Path) -> None:
+    """Of a pipeline: two stages that wait for a CPU and for each other, and threads that only sleep."""
+    looks = [
+        [
+            thread(1, 0.5 * at, 0.3 * at, where="pipe_read", slices=at),
+            thread(2, 0.2 * at, 0.1 * at, where="pipe_write", slices=at),
+            *(thread(tid, 0.0, where="futex_do_wait") for tid in range(3, 11) if at == 0),
+        ]
+        for at in range(4)
+    ]
+    found = observed(tmp_path, looks)
+    assert found is not None
+    assert found.waiting_ratio is not None
+    assert found.waiting_ratio < 0.1
+    # Some thread waits in 40 % of the time at most, and the first one's work takes half.
+    assert found.left_without(CPU) == pytest.approx(0.6)
+    assert found.left_without("pipe") == pytest.approx(0.8)
+    # A kind that no thread slept in leaves everything.
+    assert found.left_without("disk") == 1.0
 
 
 def test_a_thread_that_did_not_run_slept_where_it_slept(tmp_path: Path) -> None:

