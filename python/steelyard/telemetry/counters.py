@@ -9,8 +9,8 @@ More events than counters take turns, so that a count stands for a part of its t
 is kept as the coverage; below `COVERAGE_FLOOR_RATIO` the assumption carries the figure more than the count
 does, and the gain is withheld.
 
-Invariants: a count that is not known is None with its reason, never 0; an interval belongs to a phase only
-when both of its ends do; instances of one event (the channels of a memory controller) are summed, and are
+Invariants: a count that is not known is None with its reason, never 0; an interval belongs to a phase when
+more than half of it does; instances of one event (the channels of a memory controller) are summed, and are
 missing together.
 
 Not here: which events make a metric (``analyze.counters.formulas``), recording (``steelyard-probe``).
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from steelyard.telemetry.engine import fetch_rows
@@ -72,8 +72,29 @@ class CounterSeries:
     def window_ns(self) -> list[int | None]:
         """Return the length of each window; None for a first one whose beginning is not known."""
         ends = list(self.time_ns)
-        begins = [self.begin_ns, *ends[:-1]]
+        begins = [self.begin_ns, *ends][: len(ends)]
         return [None if begin is None else end - begin for begin, end in zip(begins, ends, strict=True)]
+
+    def within(self, begin_ns: float, end_ns: float) -> CounterSeries:
+        """Return the windows that lie mostly between two times."""
+        lengths = _lengths(self)
+        chosen = [
+            index
+            for index, (end, length) in enumerate(zip(self.time_ns, lengths, strict=True))
+            if mostly_within(end - length, end, begin_ns, end_ns)
+        ]
+        events = {
+            name: replace(
+                event,
+                count=tuple(event.count[index] for index in chosen),
+                coverage_ratio=tuple(event.coverage_ratio[index] for index in chosen),
+            )
+            for name, event in self.events.items()
+        }
+        # The first window's beginning is not known where that of the series is not.
+        first = chosen[0] if chosen else 0
+        begin = self.begin_ns if first == 0 else self.time_ns[first - 1]
+        return replace(self, time_ns=[self.time_ns[index] for index in chosen], events=events, begin_ns=begin)
 
     def _by_key(self) -> dict[str, EventSeries]:
         return {key_of(name): series for name, series in self.events.items()}
@@ -136,14 +157,12 @@ def gains(
     A window in which an event had no counter at all is filled by the event's rate in the others: the same
     assumption that scales within a window. The coverage tells how much of the phase that leaves.
     """
+    if begin_ns is not None or end_ns is not None:
+        series = series.within(
+            -math.inf if begin_ns is None else begin_ns, math.inf if end_ns is None else end_ns
+        )
     lengths = _lengths(series)
-    first_ns = -math.inf if begin_ns is None else begin_ns
-    last_ns = math.inf if end_ns is None else end_ns
-    chosen = [
-        index
-        for index, (end, length) in enumerate(zip(series.time_ns, lengths, strict=True))
-        if mostly_within(end - length, end, first_ns, last_ns)
-    ]
+    chosen = range(len(lengths))
     # A first window whose beginning is not known has no length to divide by.
     known_s = (
         [] if series.begin_ns is None and len(series.time_ns) == 1 else [lengths[i] / 1e9 for i in chosen]

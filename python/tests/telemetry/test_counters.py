@@ -57,6 +57,20 @@ def test_a_count_is_scaled_by_the_time_that_it_stands_for(tmp_path: Path) -> Non
     assert gains(series, SECOND, 2 * SECOND).of("cycles").value == 1000.0
 
 
+def test_windows_within_a_phase_are_those_that_gains_count(tmp_path: Path) -> None:
+    readings: list[Reading] = [(100 * second**2, 1000 * second, 1000 * second) for second in range(7)]
+    [series] = series_of(tmp_path, rows("cycles", readings))
+    # 1.4 s to 4.6 s: the window from 1 s to 2 s lies mostly in it, that from 4 s to 5 s too.
+    begin, end = int(1.4 * SECOND), int(4.6 * SECOND)
+    part = series.within(begin, end)
+    assert (part.begin_ns, list(part.time_ns)) == (SECOND, [2 * SECOND, 3 * SECOND, 4 * SECOND, 5 * SECOND])
+    assert gains(part) == gains(series, begin, end)
+    assert gains(part).duration_s == 4.0
+    assert gains(part).of("cycles").value == 2400.0
+    nothing = gains(series.within(50 * SECOND, 60 * SECOND))
+    assert (nothing.duration_s, nothing.of("cycles").value) == (None, None)
+
+
 def test_instances_of_one_event_are_summed_and_missing_together(tmp_path: Path) -> None:
     first = rows("cas", [(0, 0, 0), (10, 10, 10), (20, 20, 20)], pmu="uncore_imc_0")
     second = rows("cas", [(0, 0, 0), (5, 10, 5), (None, None, None)], pmu="uncore_imc_1")

@@ -13,7 +13,7 @@ Not here: profiles, results and machines (``comparison``).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from steelyard._base import UsageError
@@ -73,6 +73,8 @@ class CounterComparison:
     law: Difference | None = None
     law_missing: str | None = None
     is_per_core: bool = False
+    is_of_cpus: bool = False
+    """Whether the CPU time of either is that of whole CPUs, whoever ran on them."""
     slots: tuple[SlotDifference, ...] = ()
     slots_missing: str | None = None
     metrics: tuple[MetricDifference, ...] = ()
@@ -92,6 +94,7 @@ def compare_counters(
         return None
     law, missing, per_core = _law(a, b)
     slots, slots_missing = _slots(a, b)
+    metrics = _metrics(a, b)
     cautions = [f"{name}: {caution}" for name, use in (("A", a), ("B", b)) for caution in use.cautions]
     if per_core:
         cautions.append("the SMT modes differ: clocks and IPC are those of physical cores")
@@ -103,10 +106,11 @@ def compare_counters(
         law=law,
         law_missing=missing,
         is_per_core=per_core,
+        is_of_cpus=a.is_of_cpus or b.is_of_cpus,
         slots=slots,
         slots_missing=slots_missing,
-        metrics=_metrics(a, b),
-        events=_events(a, b),
+        metrics=metrics,
+        events=_events(a, b, {metric.name for metric in metrics}),
         work_per_cpu_second=(work_per_cpu_second(a.law), work_per_cpu_second(b.law)),
         work_per_joule=(work_per_joule(a.law, power_w[0]), work_per_joule(b.law, power_w[1])),
         apart=_apart(a, b),
@@ -147,7 +151,8 @@ def _slots(a: CounterUse, b: CounterUse) -> tuple[tuple[SlotDifference, ...], st
     return tuple(sorted(changed, key=lambda slot: (-abs(slot.difference_ratio), slot.name))), missing
 
 
-def _events(a: CounterUse, b: CounterUse) -> tuple[EventDifference, ...]:
+def _events(a: CounterUse, b: CounterUse, metrics: Set[str]) -> tuple[EventDifference, ...]:
+    """Return the events that differ, less those whose rate is among ``metrics``."""
     per = [use.events.first(INSTRUCTIONS)[1].value for use in (a, b)]
     unit, scale = "per 1000 instructions", 1000.0
     if not all(per):
@@ -159,6 +164,8 @@ def _events(a: CounterUse, b: CounterUse) -> tuple[EventDifference, ...]:
         left, right = a.events.values[name] * scale / per[0], b.events.values[name] * scale / per[1]
         ratio = right / left if left > 0 and right > 0 else None
         if left == right or (ratio is not None and abs(ratio - 1) < SAME_RATIO):
+            continue
+        if unit == "per second" and f"{name.replace('-', '_')}_per_s" in metrics:
             continue
         differences.append(EventDifference(name, left, right, unit, ratio))
     return tuple(sorted(differences, key=_place))

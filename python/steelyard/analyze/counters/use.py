@@ -31,6 +31,7 @@ from steelyard.analyze.counters.events import (
     INSTRUCTIONS,
     EventCounts,
     counts_of,
+    counts_of_gains,
     whole_of,
 )
 from steelyard.analyze.counters.iron_law import Counts, IronLaw, counts_of_phase, iron_law
@@ -67,7 +68,7 @@ class CounterUse:
     source: str | None = None
     """Where the counts are from."""
     scope: str | None = None
-    """``process``, ``system`` or ``cgroup``."""
+    """``process``, ``system``, ``cpu`` or ``cgroup``."""
     duration_s: float | None = None
     """Time that the counts are of."""
     operations: Quantity = field(default_factory=lambda: Quantity(None, "1", "not known"))
@@ -89,6 +90,11 @@ class CounterUse:
     cautions: tuple[str, ...] = ()
     missing: str | None = None
     """Why there are no counts."""
+
+    @property
+    def is_of_cpus(self) -> bool:
+        """Whether CPU time is that of whole CPUs, whoever ran on them, and not that of a program."""
+        return self.source is None or self.scope not in ("process", "cgroup")
 
 
 @dataclass(frozen=True)
@@ -310,10 +316,10 @@ def source_of(
         # What could not be planned is not in the recording; the machine tells why.
         unplanned = dict.fromkeys((*INSTRUCTIONS, *CYCLES), withheld["ipc"])
         series = replace(series, missing={**unplanned, **series.missing})
-    events = counts_of(series, conditions.begin_ns, conditions.end_ns)
-    ends = [time for time in series.time_ns if time <= conditions.end_ns]
-    lasted = (ends[-1] - series.begin_ns) / 1e9 if ends and series.begin_ns is not None else None
-    return Source("steelyard-probe", series, events, lasted, withheld=withheld)
+    # Counts, metrics and their time are of the same windows.
+    series = series.within(conditions.begin_ns, conditions.end_ns)
+    gained = gains(series)
+    return Source("steelyard-probe", series, counts_of_gains(gained), gained.duration_s, withheld=withheld)
 
 
 def _counts(
@@ -379,11 +385,15 @@ def _operations(
         return operations, []
     if not source.is_of_run:
         return Quantity(None, "1", "operations are of the run's time, and the counts of another"), []
-    if duration_s is None or phase_s <= 0 or abs(duration_s / phase_s - 1) <= SAME_TIME_RATIO:
+    if duration_s is None or phase_s <= 0:
         return operations, []
     # Both are rates of the same work, of which one was watched longer.
-    note = f"counts are of {duration_s:.3g} s and operations of {phase_s:.3g} s: their rates are divided"
-    return Quantity(operations.value * duration_s / phase_s, "1"), [note]
+    notes = []
+    if abs(duration_s / phase_s - 1) > SAME_TIME_RATIO:
+        notes.append(
+            f"counts are of {duration_s:.3g} s and operations of {phase_s:.3g} s: their rates are divided"
+        )
+    return Quantity(operations.value * duration_s / phase_s, "1"), notes
 
 
 def _cpu_s(
@@ -402,9 +412,10 @@ def _cpu_s(
     if source.cpu_s:
         return source.cpu_s, ""
     used = run.metrics.get("cpu_time_s")
-    same = duration_s is not None and phase_s > 0 and abs(duration_s / phase_s - 1) <= SAME_TIME_RATIO
-    if used is not None and used.value and source.is_of_run and same:
-        return used.value, ""
+    if used is not None and used.value and source.is_of_run and duration_s is not None and phase_s > 0:
+        scale = duration_s / phase_s
+        if abs(scale - 1) <= SAME_TIME_RATIO:
+            return used.value * scale, ""
     return None, "the program's CPU time was not counted (event task-clock)"
 
 

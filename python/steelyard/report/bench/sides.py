@@ -10,7 +10,6 @@ Not here: what the figures mean (``analyze.counters``, ``analyze.profiles``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from steelyard.analyze.counters.sides import OF_MACHINE
 from steelyard.analyze.counters.use import CounterUse
@@ -46,13 +45,6 @@ _HOOKS = (COUNTERS, TOP_DOWN_HOOK, PROFILE)
 _UPPER = ("mpki", "l1i", "l1d", "l2", "llc", "dtlb", "itlb", "cpu", "fp", "dram", "smt")
 _COMMON = ("operations", "operations per joule")
 """Lines of the law that servers and load have in common."""
-
-
-_OF_CPUS = {
-    "CPUs used": ("CPUs busy", "time in which anything ran on its CPUs, other processes included"),
-    "operations per CPU-second": ("operations per busy CPU-second", "of that time"),
-}
-"""Lines of the law that have another name where whole CPUs were counted: tiles have the servers' own time."""
 
 
 def _counts_cpus(data: ReportData) -> bool:
@@ -149,8 +141,7 @@ def _lines(data: ReportData, use: CounterUse) -> Iterator[tuple[str, Line]]:
     whole = _counts_cpus(data)
     for line in law_lines(use, watts):
         if line.name not in _COMMON:
-            named = _OF_CPUS.get(line.name, (line.name, line.note)) if whole else (line.name, line.note)
-            yield named[0], replace(line, name=named[0], note=line.note if line.is_missing else named[1])
+            yield line.name, line
     split = use.split
     shares = (
         (None,) * 4

@@ -20,7 +20,7 @@ from steelyard.analyze.counters.iron_law import Difference
 from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
 from steelyard.report.counters.document import law_document
-from steelyard.report.counters.words import figure, metric_text, node_words
+from steelyard.report.counters.words import cpu_word, figure, metric_text, node_words
 from steelyard.report.terminal import safe
 
 _ROWS_AT_MOST = 12
@@ -30,13 +30,14 @@ def counter_lines(comparison: CounterComparison) -> list[RenderableType]:
     """Return the law with each term's share, slots, work for its price, and events."""
     parts: list[RenderableType] = []
     if comparison.law is not None:
-        parts += _law(comparison.law, per_core=comparison.is_per_core)
+        parts += _law(comparison.law, per_core=comparison.is_per_core, whole=comparison.is_of_cpus)
     elif comparison.law_missing is not None and (
         comparison.slots or comparison.events or "SMT" in comparison.law_missing
     ):
         parts.append(safe(f"iron law not compared: {comparison.law_missing}"))
+    per_cpu = cpu_word("operations per CPU-second", whole=comparison.is_of_cpus)
     for name, pair in (
-        ("operations per CPU-second", comparison.work_per_cpu_second),
+        (per_cpu, comparison.work_per_cpu_second),
         ("operations per joule", comparison.work_per_joule),
     ):
         if pair is not None and all(each.value is not None for each in pair):
@@ -70,7 +71,7 @@ def counter_lines(comparison: CounterComparison) -> list[RenderableType]:
     return parts
 
 
-def _law(law: Difference, *, per_core: bool) -> list[RenderableType]:
+def _law(law: Difference, *, per_core: bool, whole: bool) -> list[RenderableType]:
     """Return the terms as a table; nothing if no term is known for both runs."""
     if all(term.factor.value is None for term in law.terms) and law.ratio.value is None:
         return []
@@ -85,7 +86,7 @@ def _law(law: Difference, *, per_core: bool) -> list[RenderableType]:
     )
     for term in law.terms:
         table.add_row(
-            term.name,
+            cpu_word(term.name, whole=whole),
             fmt.plain(figure(term.before)),
             fmt.plain(figure(term.after)),
             _factor(term.factor),

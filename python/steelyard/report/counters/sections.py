@@ -54,7 +54,7 @@ def _law(data: ReportData, use: CounterUse) -> Section:
         intro += f" It has no counts: {use.missing}."
     else:
         lasted = f", over {fmt.duration(use.duration_s * 1e9)}" if use.duration_s else ""
-        of = {"system": "of the whole machine", "cgroup": "of a cgroup"}.get(
+        of = {"system": "of the whole machine", "cgroup": "of a cgroup", "cpu": "of the CPUs"}.get(
             use.scope or "", "of the program"
         )
         intro += f" Counts {of} from {use.source}{lasted}."

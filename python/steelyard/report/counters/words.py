@@ -78,14 +78,36 @@ def _bounds_line(name: str, bounds: Bounds, note: str) -> Line:
     return Line(name, bounds_text(bounds), raw, note if known else bounds.missing or "not known", not known)
 
 
+_OF_WHOLE_CPUS = {"CPUs used": "CPUs busy", "operations per CPU-second": "operations per busy CPU-second"}
+
+
+def cpu_word(name: str, *, whole: bool) -> str:
+    """Return the name of a figure of CPU time, which is another where whole CPUs were counted (``whole``).
+
+    >>> cpu_word("CPUs used", whole=True), cpu_word("CPUs used", whole=False), cpu_word("IPC", whole=True)
+    ('CPUs busy', 'CPUs used', 'IPC')
+    """
+    return _OF_WHOLE_CPUS.get(name, name) if whole else name
+
+
 def law_lines(use: CounterUse, power_w: Quantity) -> list[Line]:
     """Return the terms of the iron law."""
     law = use.law
+    whole = use.is_of_cpus
+    used, used_note, per_note = (
+        ("CPUs busy", "time in which anything ran on its CPUs, other processes included", "of that time")
+        if whole
+        else (
+            "CPUs used, by the counters",
+            "task clock per second, from when counting began",
+            "1 over CPU time per operation",
+        )
+    )
     mode = f" ({law.smt.label})" if law.smt is not None else ""
     return [
         _line("operations", law.ops_per_s, "operations completed per second"),
         _line("clocks", law.cycles_per_s, "not halted, all hardware threads together"),
-        _line("CPUs used, by the counters", law.used_cpus, "task clock per second, from when counting began"),
+        _line(used, law.used_cpus, used_note),
         _line("frequency", law.frequency_hz, "cycles per second of CPU time (not halted)"),
         _line("IPC per thread", law.ipc, f"instructions per cycle of a hardware thread{mode}"),
         _line("CPI per thread", law.cpi, "clocks per instruction"),
@@ -95,7 +117,7 @@ def law_lines(use: CounterUse, power_w: Quantity) -> list[Line]:
         _line("path length", law.path_length, "instructions per operation: depends on software only"),
         _line("clocks per operation", law.cycles_per_op, "path length × CPI"),
         _line("kernel's part", kernel_ratio(use), "of the instructions", "ratio"),
-        _line("operations per CPU-second", work_per_cpu_second(law), "1 over CPU time per operation", "1"),
+        _line(cpu_word("operations per CPU-second", whole=whole), work_per_cpu_second(law), per_note, "1"),
         _line("operations per joule", work_per_joule(law, power_w), "at the measured power", "1"),
     ]
 

@@ -146,6 +146,16 @@ def test_counts_of_another_time_divide_no_operations(tmp_path: Path) -> None:
     assert any("before the run" in caution for caution in use.cautions)
 
 
+def test_a_count_that_is_a_little_shorter_leaves_the_rate_of_operations(tmp_path: Path) -> None:
+    """Counts of 95 % of the phase have 95 % of its operations: their rate is the phase's."""
+    text = (
+        "\n Performance counter stats for 'x':\n\n 10 instructions\n\n   9.500000000 seconds time elapsed\n"
+    )
+    law = use_of(tmp_path, text, operations=1000, seconds=10).law
+    assert law.ops_per_s.value == pytest.approx(100.0)
+    assert law.path_length.value == pytest.approx(10 / 950)
+
+
 def test_a_longer_count_divides_rates(tmp_path: Path) -> None:
     text = (
         "\n Performance counter stats for 'x':\n\n 4,000      instructions\n 2,000      cycles\n\n"
