@@ -201,8 +201,10 @@ def test_lag_of_the_generator(evidence, ratio, loop, server_busy, expected):
 def test_latencies_that_are_not_the_servers_alone_are_named_where_the_throughput_stands(evidence):
     checks = judge(lagging(evidence, 0.57, "closed", 0.98)).checks
     claim = next(check.claim for check in checks if check.id == "generator-lag")
+    # The sentence begins with the figure that is judged.
+    assert claim.startswith("at most 2.0% of the throughput was lost")
     assert "57.0% of the response time" in claim
-    assert "latencies include the generator" in claim
+    assert claim.endswith("latencies include that delay")
 
 
 @pytest.mark.parametrize(
@@ -279,6 +281,14 @@ def test_a_warm_up_too_noisy_to_tell_is_judged_with_the_measure_phase(evidence):
 )
 def test_a_measure_phase_that_moved(evidence, steadiness, expected):
     assert level(replace(evidence, measure=steadiness), "steady") is expected
+
+
+def test_a_drift_that_may_be_chance_is_no_value_beside_its_bound(evidence):
+    noisy = Steadiness(True, "drift +8.5 % over 9 intervals, which may be chance", 0.085, None, None)
+    (check,) = [one for one in judge(replace(evidence, measure=noisy)).checks if one.id == "steady"]
+    assert (check.level, check.value) == (Level.VALID, None)
+    (check,) = [one for one in judge(replace(evidence, measure=STEADY)).checks if one.id == "steady"]
+    assert check.value == 0.001
 
 
 @pytest.mark.parametrize(
