@@ -388,15 +388,19 @@ def _thresholds(fleet: Store, samples: Any, settings: SpecSettings, choice: str 
     """Return the table of thresholds and where it is from."""
     from steelyard._base import ResultSaysNoError, UsageError
     from steelyard.fleet.cpi.outliers import latest, spec_table
+    from steelyard.fleet.cpi.samples import KEYS
     from steelyard.fleet.cpi.specs import find_specs
-    from steelyard.telemetry.engine import fetch
+    from steelyard.telemetry.engine import fetch_rows
 
     if choice not in (None, _STORED, _COMPUTED):
         raise UsageError(f"specs are stored or computed, not {choice!r}")
     if choice != _COMPUTED:
-        stored = fetch(latest(fleet.table("cpi_specs"))).num_rows
-        if stored:
-            return latest(fleet.table("cpi_specs")), f"the store's {stored} latest specs"
+        stored = latest(fleet.table("cpi_specs"))
+        keys = {tuple(row.values()) for row in fetch_rows(stored.select(*KEYS))}
+        if keys:
+            groups = fetch_rows(samples.filter(samples.cpi.notnull()).select(*KEYS).distinct())
+            lacking = sum(tuple(row.values()) not in keys for row in groups)
+            return stored, f"the store's {len(keys)} latest specs{_lacking(lacking, len(groups))}"
         if choice == _STORED:
             raise ResultSaysNoError("the store has no specs", hint="steelyard fleet cpi specs --write")
     specs = find_specs(samples, settings)
@@ -404,7 +408,16 @@ def _thresholds(fleet: Store, samples: Any, settings: SpecSettings, choice: str 
     if not usable:
         why = specs[0].missing if specs else "the store has no task samples for these days"
         raise ResultSaysNoError(f"no job has a spec: {why}", hint="see steelyard fleet cpi specs")
-    return spec_table(usable), f"{len(usable)} specs from the same samples, mean + {settings.sigmas:g} sd"
+    known = [spec for spec in specs if spec.cpi_source is not None]
+    words = f"{len(usable)} specs from the same samples, mean + {settings.sigmas:g} sd"
+    return spec_table(usable), words + _lacking(len(known) - len(usable), len(known))
+
+
+def _lacking(count: int, groups: int) -> str:
+    """Return how many groups of samples no threshold is known of."""
+    if not count:
+        return ""
+    return f" ({count} of {groups} groups of job and platform have no threshold and are not judged)"
 
 
 def _write(fleet: Store, specs: list[Spec]) -> str | None:

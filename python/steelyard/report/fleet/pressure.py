@@ -282,4 +282,6 @@ def _slowdowns(answer: PairAnswer) -> Table:
         Column("without"),
     )
     more = len(ranked) - len(rows)
-    return table(columns, rows, caption=f"{more:,} more, all smaller: --json has them." if more > 0 else "")
+    caption = "Intervals (95%) are of each row alone; p is corrected for all rows, and with few machines cannot be small."
+    left = f" {more:,} more, all smaller: --json has them." if more > 0 else ""
+    return table(columns, rows, caption=caption + left)
