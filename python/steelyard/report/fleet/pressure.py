@@ -282,6 +282,9 @@ def _slowdowns(answer: PairAnswer) -> Table:
         Column("without"),
     )
     more = len(ranked) - len(rows)
-    caption = "Intervals (95%) are of each row alone; p is corrected for all rows, and with few machines cannot be small."
+    caption = (
+        "Intervals (95%) are of each row alone; p is corrected for all rows, and cannot be small with few"
+        " machines."
+    )
     left = f" {more:,} more, all smaller: --json has them." if more > 0 else ""
     return table(columns, rows, caption=caption + left)
