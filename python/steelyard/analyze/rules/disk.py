@@ -110,6 +110,14 @@ def _waits(conditions: Conditions) -> Finding | None:
         )
         evidence.append(Evidence(f"{disk.device} mean latency", disk.latency_ns.value, "ns"))
         evidence.append(Evidence(f"{disk.device} busy", disk.busy_ratio.value or 0.0, "ratio"))
+    busy = disk.busy_ratio.value if disk is not None else None
+    # Whoever waits for operations keeps the disk busy: most of these waits are for something else.
+    is_idle = busy is not None and busy < of_all / 2
+    if is_idle:
+        detail += (
+            f" The disk is busy {percent(busy or 0.0)} of the time: most of the waits are for something else"
+            " (a limit, a lock of the file system, storage that is no disk of this machine)."
+        )
     return Finding(
         f"The program's threads wait {percent(of_all)} of their time for a disk (asleep in {where}).{detail}",
         tuple(evidence),
@@ -117,7 +125,7 @@ def _waits(conditions: Conditions) -> Finding | None:
         " (more threads, io_uring), make them larger, or keep the data in memory.",
         min(0.97, 0.5 + 0.5 * share),
         gain=f"{without_wait(conditions, 'disk', share)}, if nothing waited",
-        part=_part(disk),
+        part=None if is_idle else _part(disk),
     )
 
 

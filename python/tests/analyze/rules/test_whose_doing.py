@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from steelyard.analyze import explain
 from steelyard.analyze.rules.findings import without_work
-from tests.analyze.rules.test_rules import TROUBLED, activity, q, sampled
+from tests.analyze.rules.test_rules import DISK, TROUBLED, activity, q, sampled, target
 
 
 def test_what_the_machine_counts_is_not_laid_at_the_programs_door() -> None:
@@ -60,3 +60,15 @@ def test_of_an_interpreted_program_its_own_function_is_named() -> None:
     assert "distance" in found["interpreter"].claim
     assert "40 % itself and 90 % with what it calls" in found["interpreter"].claim
     assert "unicodekeys" not in found["interpreter"].claim
+
+
+def test_waits_while_the_disk_is_idle_are_no_limit_of_the_disk() -> None:
+    waiting = target(waits={"disk": 0.8}, places={"folio_wait_bit_common": 1.0})
+    busy = replace(waiting, activity=replace(waiting.activity, disks=[replace(DISK, busy_ratio=q(0.7))]))
+    (mine,) = [one for one in explain(busy) if one.id == "waits-for-disk"]
+    assert mine.part == "disk_latency"
+    assert "something else" not in mine.claim
+    # The fixture's disk is busy 5 % of the time.
+    (other,) = [one for one in explain(waiting) if one.id == "waits-for-disk"]
+    assert other.part is None
+    assert "The disk is busy 5 % of the time: most of the waits are for something else" in other.claim
