@@ -113,18 +113,15 @@ class Step:
     def ops_per_s(self) -> float | None:
         """Geometric mean of the throughput."""
         values = list(self.by_block.values())
-        # Of one value the logarithm would lose the last digit.
-        return geometric_mean(values) if len(values) > 1 else next(iter(values), None)
+        return _mean(values) if values else None
 
     @property
     def busy_ratio(self) -> float | None:
         """Share of its CPUs' time that the workload used."""
         used, usable = self.law.used_cpus.value, self.usable_cpus
-        if self.is_threads and BUSY in self.readings:
+        if BUSY in self.readings:
             return self.readings[BUSY]
-        if used is None:
-            return self.readings.get(BUSY)
-        return None if usable is None else used / usable
+        return None if used is None or usable is None else used / usable
 
     @property
     def idle_ratio(self) -> float | None:
@@ -203,29 +200,38 @@ def _mean_over_time(name: str, trials: Sequence[Observation]) -> float:
 
 def _counts(trials: Sequence[Observation], cpus: int, missing: Mapping[str, str]) -> Counts:
     rows = [_completed(one) for one in trials]
-    sums: dict[str, float | None] = {}
-    # Each sum is over the trials that have everything that any has: otherwise a ratio would be of two times.
+    means: dict[str, float | None] = {}
+    # Each mean is over the trials that have everything that any has: otherwise a ratio would be of two times.
+    # Means of logarithms, as that of the throughput: products of ratios stay what they are.
     names = {name for row in rows for name in row}
     whole = [row for row in rows if row.keys() >= names]
     for name in (INSTRUCTIONS, CYCLES, OPERATIONS, ELAPSED, CPU_TIME):
-        total = sum(row[name] for row in whole) if whole and name in names else None
-        if total is not None and not 0 <= total < math.inf:
-            total, missing = None, {**missing, name: f"{total:g} is no count"}
-        sums[name] = total
+        values = [row[name] for row in whole] if name in names else []
+        wrong = next((value for value in values if not 0 <= value < math.inf), None)
+        if wrong is not None:
+            values, missing = [], {**missing, name: f"{wrong:g} is no count"}
+        means[name] = _mean(values) if values else None
     if not whole and names:
         missing = {**dict.fromkeys(names, "no trial has all of its counts"), **missing}
     reasons = dict(missing)
     if ELAPSED in reasons:
         reasons["duration_s"] = reasons[ELAPSED]
     return Counts(
-        instructions=sums[INSTRUCTIONS],
-        cycles=sums[CYCLES],
-        operations=sums[OPERATIONS],
-        duration_s=sums[ELAPSED],
+        instructions=means[INSTRUCTIONS],
+        cycles=means[CYCLES],
+        operations=means[OPERATIONS],
+        duration_s=means[ELAPSED],
         threads=cpus,
-        cpu_s=sums[CPU_TIME],
+        cpu_s=means[CPU_TIME],
         missing=reasons,
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the geometric mean, exact for one value; the arithmetic one where any is 0."""
+    if len(values) == 1 or min(values) == 0:
+        return fmean(values)
+    return geometric_mean(values)
 
 
 def _completed(trial: Observation) -> dict[str, float]:

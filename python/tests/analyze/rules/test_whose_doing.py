@@ -71,4 +71,5 @@ def test_waits_while_the_disk_is_idle_are_no_limit_of_the_disk() -> None:
     # The fixture's disk is busy 5 % of the time.
     (other,) = [one for one in explain(waiting) if one.id == "waits-for-disk"]
     assert other.part is None
-    assert "The disk is busy 5 % of the time: most of the waits are for something else" in other.claim
+    assert "The disk is busy" in other.claim
+    assert "most of the waits are for something else" in other.claim

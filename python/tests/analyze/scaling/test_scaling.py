@@ -49,6 +49,25 @@ def test_shares_of_a_step_with_a_disturbed_block_add_up_to_its_time() -> None:
     assert step.others_ratio == pytest.approx(0.17275)
 
 
+def test_a_loss_of_several_blocks_is_the_other_side_of_the_throughput() -> None:
+    """Each CPU does 1.5 times less where its throughput is two thirds, however much blocks differ."""
+    rates = {1: (900.0, 1100.0, 1000.0), 4: (3000.0, 1900.0, 2800.0)}
+    trials = [
+        Observation(
+            cpus, block, rate, readings={"elapsed_s": 10.0, "instructions": 5e6 * rate, "cycles": 8e6 * rate}
+        )
+        for cpus, of_blocks in rates.items()
+        for block, rate in enumerate(of_blocks)
+    ]
+    steps = steps_of(trials)
+    scaling = analyse(steps)
+    assert scaling.loss is not None
+    efficiency = scaling.efficiency_of(steps[1])
+    assert efficiency is not None
+    assert scaling.loss.factor.value == pytest.approx(1 / efficiency)
+    assert steps[0].law.ops_per_s.value == pytest.approx(steps[0].ops_per_s)
+
+
 @pytest.mark.parametrize(
     ("text", "path", "cpi"),
     [
