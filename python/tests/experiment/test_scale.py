@@ -66,7 +66,9 @@ def test_a_contended_counter_costs_more_cpu_time_than_one_of_each_thread(
         cost[kind] = document["loss"]["factor"] / terms["CPU use"]
         functions = {one["function"]: one for one in document["functions"]}
         grown[kind] = functions[f"count_{kind}"]
-        assert document["law"]["contention"]["reason"].startswith("2 steps cannot determine")
+        # Neighbours that come and go leave no model at all, which is also a reason.
+        reason = document["law"]["contention"]["reason"]
+        assert reason.startswith(("2 steps cannot determine", "no model fits"))
         assert not any(step["lost"] for step in document["steps"])
         record = json.loads((Path(document["source"]) / "experiment.json").read_text())
         assert len(record["trials"]) == 8

@@ -55,7 +55,7 @@ def sentences(scaling: Scaling) -> list[str]:
         found.append(
             f"{fmt.several(known[-1].cpus, scaling.noun)} do {fmt.plain(times(scaling.speedup))} the work of"
             f" {known[0].cpus},"
-            f" {fmt.plain(fmt.quantity(ratio, 'ratio'))} of linear"
+            f" {fmt.plain(fmt.quantity(ratio, 'ratio'))} of linear{_range(known[0], known[-1])}"
         )
     bend = None if scaling.curve is None else model_sentence(scaling.curve, scaling.noun)
     found += [] if bend is None else [bend]
@@ -71,6 +71,19 @@ def sentences(scaling: Scaling) -> list[str]:
     if scaling.fit is not None:
         found.append(peak_sentence(scaling.fit, scaling.noun))
     return found
+
+
+def _range(first: Step, last: Step) -> str:
+    """Return the least and the largest share of linear of any block, where there are several."""
+    ratios = [
+        value / last.cpus / (first.by_block[block] / first.cpus)
+        for block, value in last.by_block.items()
+        if first.by_block.get(block)
+    ]
+    if len(ratios) < 2:
+        return ""
+    low, high = (fmt.plain(fmt.quantity(ratio, "ratio")) for ratio in (min(ratios), max(ratios)))
+    return f" ({low} to {high} in {len(ratios)} blocks)"
 
 
 def times(factor: float | None) -> str:
