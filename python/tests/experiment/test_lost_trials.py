@@ -65,6 +65,22 @@ def test_losses_alike_or_by_chance_or_of_the_base_leave_the_answer(
     assert bool(words) == ("gave no value, of a" in said)
 
 
+def test_means_of_both_arms_are_of_the_blocks_that_are_compared(tmp_path: Path) -> None:
+    """The ratio that is shown is that of the means beside it."""
+    file = tmp_path / "c.csv"
+    rows = [
+        f"{arm},{block},{level + block % 3}" for block in range(9) for arm, level in (("a", 98), ("b", 118))
+    ]
+    # Two blocks in which b failed, and a was ten times as fast.
+    rows += [f"{arm},{block},{value}" for block in (9, 10) for arm, value in (("a", "1000"), ("b", ""))]
+    file.write_text("arm,block,rate\n" + "\n".join(rows))
+    (answer,) = answers("--from", str(file))["answers"]
+    assert answer["mean"] / answer["base_mean"] == pytest.approx(answer["ratio"])
+    shown = " ".join(experiment("--from", str(file)).stdout.split())
+    assert f"a {answer['base_mean']:.1f}" in shown
+    assert f"b {answer['mean']:.0f}" in shown
+
+
 def test_a_command_that_crashes_often_does_not_win(tmp_path: Path) -> None:
     # The faster arm crashes in two trials of three.
     program = (

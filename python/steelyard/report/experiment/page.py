@@ -15,6 +15,7 @@ from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
 from steelyard.report.experiment.table import (
     GUARD_COLUMNS,
+    base_mean,
     change,
     factor_rows,
     guard_rows,
@@ -108,7 +109,7 @@ def _table(experiment: Experiment, answers: Sequence[Answer]) -> Table:
     first = (
         base.base,
         Cell(""),
-        Cell(fmt.quantity(base.base_mean, unit)),
+        Cell(fmt.quantity(base_mean(experiment, answers), unit)),
         Cell(""),
         base.blocks,
         base.lost[base.base],

@@ -262,12 +262,9 @@ def summary(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
-    values = values_by_arm(experiment)
-    first = list(values[answers[0].base].values())
-    mean = geometric_mean(first) if first else None
     table.add_row(
         safe(_label(experiment, 0)),
-        fmt.plain(fmt.quantity(mean, metric.unit or "1")),
+        fmt.plain(fmt.quantity(base_mean(experiment, answers), metric.unit or "1")),
         "",
         *_beside(beside, answers[0].base),
         "",
@@ -299,6 +296,15 @@ def summary(
     )
     parts += [safe(f"!  {note}") for note in notes(experiment, answers)]
     return Group(*parts)
+
+
+def base_mean(experiment: Experiment, answers: Sequence[Answer]) -> float | None:
+    """Return the base's mean over the blocks it is compared in, or over all its trials where these differ."""
+    means = {answer.base_mean for answer in answers}
+    if len(means) == 1:
+        return means.pop()
+    values = list(values_by_arm(experiment)[answers[0].base].values())
+    return geometric_mean(values) if values else None
 
 
 def _together(answers: Sequence[Answer], by_factor: Mapping[str, Sequence[Answer]] | None) -> str:
