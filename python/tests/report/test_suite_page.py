@@ -2,10 +2,10 @@
 
 from steelyard.analyze.utilisation import cpu_reached
 from steelyard.bench.suites.suite import load, with_run
-from steelyard.records import Metric
+from steelyard.records import Check, Metric
 from steelyard.records.values import Level
 from steelyard.report.format import plain
-from steelyard.report.suite.page import MemberRun, build, cpu_of, says
+from steelyard.report.suite.page import MemberRun, build, cpu_of, objecting, says
 from tests.cli.suites import write_suite
 
 
@@ -46,3 +46,23 @@ def test_a_row_has_what_was_reached_and_expected_with_its_source(tmp_path):
     assert rows["mediawiki"]["cpu_reached"].startswith("40.0")
     assert "give them more work" in rows["mediawiki"]["reasons"][-1][1]
     assert not rows["tao"]["is_idle"]
+
+
+def test_a_claim_of_one_of_several_runs_says_of_which_it_is(tmp_path):
+    suite, _ = idle_wiki(tmp_path)
+    wiki = next(member for member in suite.members if member.benchmark == "mediawiki")
+    assert not any(" of 1" in check.claim or "run 1" in check.claim for check in objecting(wiki))
+    (one,) = wiki.runs
+
+    def run(number, level):
+        reasons = [
+            Check(id="steady", level=level, claim=f"drift {number}"),
+            *([Check(id="steal", level=Level.SUSPECT, claim="stolen")] if number == 3 else []),
+        ]
+        return one.model_copy(update={"reasons": reasons})
+
+    runs = [run(1, Level.SUSPECT), run(2, Level.INVALID), run(3, Level.INVALID)]
+    found = {check.id: check for check in objecting(wiki.model_copy(update={"runs": runs}))}
+    # Of those that object most the first, as its level is the one shown.
+    assert (found["steady"].level, found["steady"].claim) == (Level.INVALID, "in 3 of 3 runs; run 2: drift 2")
+    assert found["steal"].claim == "run 3 of 3: stolen"

@@ -165,9 +165,24 @@ def state_of(member: SuiteMember) -> tuple[str, str, str | None]:
 
 
 def objecting(member: SuiteMember) -> list[Check]:
-    """Return the checks that object to a member's runs, each once, the weightiest first."""
-    checks = {check.id: check for run in reversed(member.runs) for check in run.reasons}
-    return sorted(checks.values(), key=lambda check: -check.level.severity)
+    """Return the checks that object to a member's runs, each once, the weightiest first.
+
+    Of several runs each claim begins with which it is of: of those that a check objects to most, the first.
+    """
+    found: dict[str, list[tuple[int, Check]]] = {}
+    for number, run in enumerate(member.runs, start=1):
+        for check in run.reasons:
+            found.setdefault(check.id, []).append((number, check))
+    checks = []
+    for of_runs in found.values():
+        number, worst = max(of_runs, key=lambda one: (one[1].level.severity, -one[0]))
+        count = len(member.runs)
+        if count > 1:
+            several = f"in {len(of_runs)} of {count} runs; run {number}: "
+            which = f"run {number} of {count}: " if len(of_runs) == 1 else several
+            worst = worst.model_copy(update={"claim": which + worst.claim})
+        checks.append(worst)
+    return sorted(checks, key=lambda check: -check.level.severity)
 
 
 def objections(member: SuiteMember) -> str:

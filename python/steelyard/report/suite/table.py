@@ -146,7 +146,8 @@ def _details(member: SuiteMember, runs: Sequence[Run]) -> list[RenderableType]:
     results = [run for run in runs if run.status is RunStatus.COMPLETE]
     if results:
         figures = [f"{name} {fmt.plain(value)}" for name, value, _ in tiles_of(results[0])[:_FIGURES_AT_MOST]]
-        parts += [_line("", ", ".join(figures), "dim")] if figures else []
+        first = "run 1: " if len(results) > 1 else ""
+        parts += [_line("", first + ", ".join(figures), "dim")] if figures else []
     score = member_text(member)
     parts += [_line("score", fmt.plain(note), "dim") for note in (score.notes if score else [])]
     missing = state_of(member)[2]
