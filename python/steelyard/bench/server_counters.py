@@ -1,7 +1,7 @@
 """A server's cumulative counters over time, and what they gained between two moments.
 
-In: the lines of a statistics file, while it grows or afterwards. Out: gains, interpolated to the moments
-asked for.
+In: the lines of a statistics file, while it grows or afterwards. Out: gains between the moments asked for,
+which lie between readings.
 
 Not here: what the gains mean.
 """
@@ -13,6 +13,8 @@ from typing import Protocol
 
 from steelyard._base import RecordError, open_regular
 from steelyard.records import CacheStats, parse
+
+_COVERED_RATIO = 0.5
 
 
 class Counted(Protocol):
@@ -58,9 +60,20 @@ def at(stats: Sequence[Counted], counter: str, moment_ns: int) -> float | None:
 
 
 def gain(stats: Sequence[Counted], counter: str, begin_ns: int, end_ns: int) -> float | None:
-    """Return how much a counter rose from ``begin_ns`` to ``end_ns``, None when that is not known."""
+    """Return how much a counter rose from ``begin_ns`` to ``end_ns``, None when that is not known.
+
+    Where readings within cover most of that time, it is as they have it: a load begins or ends at these
+    moments, so that the counter does not rise evenly between the readings around them.
+    """
     first, last = at(stats, counter, begin_ns), at(stats, counter, end_ns)
-    return None if first is None or last is None else last - first
+    if first is None or last is None:
+        return None
+    within = [one for one in stats if begin_ns <= one.monotonic_ns <= end_ns]
+    covered_ns = within[-1].monotonic_ns - within[0].monotonic_ns if within else 0
+    if covered_ns < _COVERED_RATIO * (end_ns - begin_ns) or not covered_ns:
+        return last - first
+    rose: float = getattr(within[-1], counter) - getattr(within[0], counter)
+    return rose * (end_ns - begin_ns) / covered_ns
 
 
 def total_gain(

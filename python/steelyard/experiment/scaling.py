@@ -150,7 +150,7 @@ def profiles_of_ends(experiment: Experiment, folder: Path) -> tuple[FunctionShar
                 event = profile.facts.get("event", event)
                 samples.update(by_caller(profile))
         if not samples:
-            return f"no stacks were sampled on {arm.name} CPUs"
+            return f"no stacks were sampled at the step of {arm.name}"
         ends.append(samples)
     low, high = (FunctionShares.of_samples(counts, event) for counts in of_both(*ends))
     return low, high

@@ -28,11 +28,13 @@ def lines(increments: list[int], step_ns: int = 1000) -> list[CacheStats]:
 rises = st.lists(st.integers(min_value=0, max_value=10**6), min_size=1, max_size=20)
 
 
-@given(rises, st.floats(min_value=0, max_value=1))
-def test_gains_of_parts_add_up_to_the_whole(increments: list[int], share: float) -> None:
+@given(rises, st.data())
+def test_gains_of_parts_between_readings_add_up_to_the_whole(
+    increments: list[int], data: st.DataObject
+) -> None:
     stats = lines(increments)
     end = stats[-1].monotonic_ns
-    middle = int(end * share)
+    middle = data.draw(st.sampled_from([one.monotonic_ns for one in stats]))
     first, second = gain(stats, "requests", 0, middle), gain(stats, "requests", middle, end)
     whole = gain(stats, "requests", 0, end)
     assert first is not None
@@ -41,6 +43,16 @@ def test_gains_of_parts_add_up_to_the_whole(increments: list[int], share: float)
     assert second >= 0
     assert whole == sum(increments)
     assert first + second == pytest.approx(whole)
+
+
+def test_a_load_that_ends_between_readings_has_the_rate_of_those_within() -> None:
+    """100 a second until 3.5 s, when the load stops: the reading after it counts no more."""
+    stats = lines([100, 100, 100, 50])
+    assert gain(stats, "requests", 0, 3500) == pytest.approx(350)
+    # As begun at 0.5 s, of which the first second has a half.
+    assert gain(lines([50, 100, 100, 100]), "requests", 500, 4000) == pytest.approx(350)
+    # Where no two readings lie within, a line is all that is known.
+    assert gain(stats, "requests", 1200, 1700) == pytest.approx(50)
 
 
 def test_between_readings_the_line_counts_and_outside_nothing_is_known() -> None:

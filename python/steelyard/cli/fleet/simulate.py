@@ -61,6 +61,7 @@ def simulate(
     from steelyard.cli.output import print_json
     from steelyard.fleet.simulate import Settings
     from steelyard.fleet.simulate import simulate as run
+    from steelyard.report.format import several
 
     settings = Settings(
         machines=machines,
@@ -94,7 +95,7 @@ def simulate(
     console = output_console(highlight=False)
     for name, totals in tables.items():
         console.print(
-            f"{name:16} {totals['files']:7,} files {totals['rows']:14,} rows"
+            f"{name:16} {several(totals['files'], 'file'):>13} {several(totals['rows'], 'row'):>19}"
             f" {totals['bytes'] / 1e6:10,.1f} MB"
         )
     rate = tables["task_samples"]["rows"] / took_s / 1e6

@@ -77,7 +77,7 @@ def _print_check(result: Check) -> None:
 
     for table in result.tables:
         replaced = f" ({table.replaced} held by compacted files)" if table.replaced else ""
-        say(f"{table.table:16} {table.files:8,} files {table.rows:15,} rows{replaced}")
+        say(f"{table.table:16} {several(table.files, 'file'):>14} {several(table.rows, 'row'):>20}{replaced}")
     for problem in result.files[:NAMED]:
         say(f"put aside: {problem.path}: {problem.reason}")
     if len(result.files) > NAMED:

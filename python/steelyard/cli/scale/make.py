@@ -270,7 +270,7 @@ def _so_far(experiment: Experiment) -> dict[str, str]:
     from steelyard.report import format as fmt
 
     steps = [step for step in steps_of_experiment(experiment) if step.ops_per_s is not None]
-    return {f"{step.cpus} CPUs": fmt.quantity(step.ops_per_s, "1/s") for step in steps[-1:]}
+    return {fmt.several(step.cpus, step.noun): fmt.quantity(step.ops_per_s, "1/s") for step in steps[-1:]}
 
 
 def _given(request: Request) -> tuple[FunctionShares, FunctionShares] | None:
