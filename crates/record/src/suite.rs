@@ -67,6 +67,9 @@ pub struct SuiteMember {
     /// Why the score has no interval, null where it has one or there is no score.
     #[serde(default)]
     pub no_interval: Option<String>,
+    /// Earlier sessions of the machine whose spread the interval has, null where it is of this one alone.
+    #[serde(default)]
+    pub sessions: Option<u64>,
     /// Largest minus smallest run over their median, null below two runs.
     #[serde(default)]
     pub spread_ratio: Option<f64>,
@@ -136,6 +139,9 @@ pub struct SuiteOverall {
     /// Why the score has no interval, null where it has one or is withheld.
     #[serde(default)]
     pub no_interval: Option<String>,
+    /// Earlier sessions of the machine whose spread the interval has, null where it is of this one alone.
+    #[serde(default)]
+    pub sessions: Option<u64>,
     /// The member with the smallest score.
     #[serde(default)]
     pub worst: Option<SuitePart>,
@@ -154,5 +160,5 @@ pub struct SuiteOverall {
 
 impl Record for Suite {
     const KIND: &'static str = "suite";
-    const VERSION: &'static str = "1.2";
+    const VERSION: &'static str = "1.3";
 }

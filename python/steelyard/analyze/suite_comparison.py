@@ -15,8 +15,10 @@ from statistics import median
 from typing import Any
 
 from steelyard._base import UsageError
-from steelyard.records import Level, Run, RunStatus, Suite
+from steelyard.analyze.sessions import Sessions, member_spreads, result_of
+from steelyard.records import Run, RunStatus, Suite
 from steelyard.stats.intervals import RATIO_COUNT, ratio_interval
+from steelyard.stats.sessions import FEWEST_SESSIONS, SessionSpread
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,13 @@ class SuiteComparison:
     cautions: tuple[str, ...]
 
 
-def compare_suites(a: Suite, a_runs: Sequence[Run], b: Suite, b_runs: Sequence[Run]) -> SuiteComparison:
-    """Return what differs from ``a`` to ``b``. Raises UsageError when they have no benchmark in common."""
+def compare_suites(
+    a: Suite, a_runs: Sequence[Run], b: Suite, b_runs: Sequence[Run], earlier: Sessions = ()
+) -> SuiteComparison:
+    """Return what differs from ``a`` to ``b``; ``earlier`` are the runs of other sessions of the machine.
+
+    Raises UsageError when they have no benchmark in common.
+    """
     names = [[member.benchmark for member in suite.members] for suite in (a, b)]
     common = [name for name in names[0] if name in names[1]]
     if not common:
@@ -75,17 +82,25 @@ def compare_suites(a: Suite, a_runs: Sequence[Run], b: Suite, b_runs: Sequence[R
             hint="compare two suites with a common benchmark",
         )
     metrics = {member.benchmark: member.metric for member in a.members}
+    spreads = member_spreads([*a_runs, *b_runs], earlier, metrics)
     conditions = {"suite": (a.suite, b.suite), "tier": (a.tier, b.tier), "repeats": (a.repeats, b.repeats)}
     conditions["Steelyard"] = (a.steelyard_version, b.steelyard_version)
     return SuiteComparison(
         members=tuple(
-            _member(name, metrics[name], _of(name, a_runs), _of(name, b_runs), len(set(common)))
+            _member(
+                name,
+                metrics[name],
+                _of(name, a_runs),
+                _of(name, b_runs),
+                spreads.get(name),
+                1 - 0.05 / len(set(common)),
+            )
             for name in dict.fromkeys(common)
         ),
         only_a=tuple(name for name in names[0] if name not in names[1]),
         only_b=tuple(name for name in names[1] if name not in names[0]),
         conditions={name: pair for name, pair in conditions.items() if pair[0] != pair[1]},
-        cautions=tuple(_cautions({"A": a, "B": b}, common)),
+        cautions=(*_sessions(common, spreads), *_cautions({"A": a, "B": b}, common)),
     )
 
 
@@ -93,7 +108,26 @@ def _of(benchmark: str, runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if run.benchmark == benchmark]
 
 
-def _member(name: str, metric: str, a: Sequence[Run], b: Sequence[Run], members: int) -> MemberComparison:
+def _sessions(common: Sequence[str], spreads: Mapping[str, SessionSpread]) -> list[str]:
+    """Return what to know of members whose days are not known to differ by how much."""
+    unknown = [name for name in dict.fromkeys(common) if name not in spreads]
+    if not unknown:
+        return []
+    return [
+        f"A and B are one session each, and how much sessions differ is not known"
+        f" ({', '.join(unknown)}): another day may move a result by more than the runs of one session"
+        f" differ ({FEWEST_SESSIONS} more suites of this machine in the same folder show it)"
+    ]
+
+
+def _member(
+    name: str,
+    metric: str,
+    a: Sequence[Run],
+    b: Sequence[Run],
+    between: SessionSpread | None,
+    confidence: float,
+) -> MemberComparison:
     values = [_counted(metric, runs) for runs in (a, b)]
     left, right = (_side(runs, counted) for runs, counted in zip((a, b), values, strict=True))
     known = [run.metrics[metric] for run in (*a, *b) if metric in run.metrics]
@@ -101,7 +135,7 @@ def _member(name: str, metric: str, a: Sequence[Run], b: Sequence[Run], members:
     low = high = better = None
     if ratio is not None and all(value > 0 for counted in values for value in counted.values()):
         # Of many members that are alike, one would stand out by chance.
-        interval = ratio_interval([*values[1].values()], [*values[0].values()], 1 - 0.05 / members)
+        interval = ratio_interval([*values[1].values()], [*values[0].values()], confidence, between)
         low, high = interval.low, interval.high
     if low is not None and high is not None and not low <= 1 <= high:
         better = (
@@ -113,14 +147,7 @@ def _member(name: str, metric: str, a: Sequence[Run], b: Sequence[Run], members:
 
 def _counted(metric: str, runs: Sequence[Run]) -> dict[str, float]:
     """Return the metric's value of each run that is a result, by run."""
-    return {
-        run.run_id: value
-        for run in runs
-        if run.status is RunStatus.COMPLETE
-        and run.verdict is not None
-        and run.verdict.level is not Level.INVALID
-        if metric in run.metrics and (value := run.metrics[metric].value) is not None
-    }
+    return {run.run_id: value for run in runs if (value := result_of(run, metric)) is not None}
 
 
 def _side(runs: Sequence[Run], counted: Mapping[str, float]) -> MemberSide:

@@ -59,7 +59,8 @@ def weighed(
     from steelyard.decide import weigh
 
     suite, member_runs = suite_files.load(directory)
-    suite, scores = weigh(suite, by_benchmark([run for _, run in member_runs]), baseline)
+    earlier = suite_files.beside([directory])
+    suite, scores = weigh(suite, by_benchmark([run for _, run in member_runs]), baseline, earlier)
     return suite, scores, member_runs
 
 

@@ -15,15 +15,13 @@ from pydantic import Field
 
 from steelyard import records
 from steelyard._base import SteelyardError, UsageError, data_dir
+from steelyard.analyze.sessions import NOT_COMPARED
 from steelyard.records import Level, Machine, Parameter, Run, RunStatus
 from steelyard.records.values import Count, Value
 from steelyard.stats.intervals import median_interval
 
 DEFAULT = "default"
 """Name of the baseline that is used by default, when there are several."""
-
-NOT_COMPARED = ("port", "seed")
-"""Parameters that move no result: a run may differ from its baseline in them."""
 
 
 class MachineSummary(Value):

@@ -21,6 +21,7 @@ from steelyard.stats.intervals import (
     median_interval,
     ratio_interval,
 )
+from steelyard.stats.sessions import SessionSpread
 
 CONFIDENCE = 0.95
 """Of every interval for a score."""
@@ -79,6 +80,8 @@ class Score:
     """How many of the baseline's runs are suspect."""
     baseline_date: str | None = None
     """When the baseline was measured, as in 2026-11-21."""
+    sessions: int | None = None
+    """Earlier sessions whose spread the interval has, ``None`` where it is of this one alone."""
 
     baseline_runs: int = 0
     """How many runs the baseline's figure is the median of."""
@@ -119,6 +122,8 @@ class Overall:
     """Upper end of it."""
     no_interval: str | None = None
     """Why there is no interval, ``None`` where there is one or no mean."""
+    sessions: int | None = None
+    """Earlier sessions whose spread the interval has, ``None`` where it is of this one alone."""
     worst: ScorePart | None = None
     """The member with the smallest score, and that score."""
     best: ScorePart | None = None
@@ -129,8 +134,12 @@ class Overall:
         return asdict(self)
 
 
-def score(runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
+def score(
+    runs: Sequence[Run], baseline: Baseline | None, between: SessionSpread | None = None
+) -> Score | Refusal:
     """Return the score of ``runs``, repeats of one benchmark, against ``baseline``.
+
+    ``between`` is how earlier sessions of the machine differ, where that is known.
 
     Raises:
         ValueError: if there are no runs, or they are of different benchmarks or tiers.
@@ -154,11 +163,14 @@ def score(runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
         if reason:
             return Refusal(f"{run.run_id}: {reason}")
     values = [run.metrics[reference.metric].value for run in runs]
-    return _score(runs, [value for value in values if value is not None], baseline, reference)
+    return _score(runs, [value for value in values if value is not None], baseline, reference, between)
 
 
-def overall(scores: Mapping[str, Score | Refusal]) -> Overall:
-    """Return the geometric mean of a suite's scores by member; withheld when one of them has none."""
+def overall(scores: Mapping[str, Score | Refusal], between: SessionSpread | None = None) -> Overall:
+    """Return the geometric mean of a suite's scores by member; withheld when one of them has none.
+
+    ``between`` is how that mean differs between earlier sessions of the machine, where that is known.
+    """
     ratios = [member.ratio if isinstance(member, Score) else None for member in scores.values()]
     suspect = tuple(name for name, member in scores.items() if isinstance(member, Score) and member.suspect)
     lacking = [f"{name} ({member.reason})" for name, member in scores.items() if isinstance(member, Refusal)]
@@ -168,19 +180,21 @@ def overall(scores: Mapping[str, Score | Refusal]) -> Overall:
         return Overall(None, f"withheld: no score for {'; '.join(lacking)}", suspect)
     known = {name: member for name, member in scores.items() if isinstance(member, Score)}
     worst, best = ends_of({name: member.ratio for name, member in known.items()})
-    low, high, reason = _overall_interval(list(known.values()))
-    return Overall(geometric_mean(ratios), None, suspect, low, high, reason, worst, best)
-
-
-def _overall_interval(scores: Sequence[Score]) -> tuple[float | None, float | None, str | None]:
-    """Return the interval for the mean of ``scores``, or why there is none.
-
-    The repeats of a suite go through all members in turn, and so do those of a baseline.
-    """
+    # The repeats of a suite go through all members in turn, and so do those of a baseline.
     interval = mean_ratio_interval(
-        [(member.run_ratios, member.baseline_ratios) for member in scores], CONFIDENCE
+        [(member.run_ratios, member.baseline_ratios) for member in known.values()], CONFIDENCE, between
     )
-    return interval.low, interval.high, _no_interval(interval)
+    return Overall(
+        geometric_mean(ratios),
+        None,
+        suspect,
+        interval.low,
+        interval.high,
+        _no_interval(interval),
+        interval.sessions,
+        worst,
+        best,
+    )
 
 
 def _no_interval(interval: RatioInterval) -> str | None:
@@ -243,7 +257,11 @@ def _series(version: str) -> tuple[str, ...]:
 
 
 def _score(
-    runs: Sequence[Run], values: Sequence[float], baseline: Baseline, reference: BaselineResult
+    runs: Sequence[Run],
+    values: Sequence[float],
+    baseline: Baseline,
+    reference: BaselineResult,
+    between: SessionSpread | None,
 ) -> Score:
     higher = reference.better == "higher"
 
@@ -253,7 +271,7 @@ def _score(
     middle = median_interval(values).median
     ratios = tuple(ratio(value) for value in values)
     references = tuple(ratio(value) for value in reference.values)
-    interval = ratio_interval(ratios, references, CONFIDENCE)
+    interval = ratio_interval(ratios, references, CONFIDENCE, between)
     parts = _parts(runs, reference)
     worst, best = ends_of(parts)
     return Score(
@@ -278,6 +296,7 @@ def _score(
         baseline_ratios=references,
         baseline_suspect_runs=sum(level is Level.SUSPECT for level in reference.verdicts),
         baseline_date=(reference.date or baseline.date).isoformat(),
+        sessions=interval.sessions,
         baseline_runs=len(references),
         baseline_spread_ratio=spread(references),
         worst_part=worst,

@@ -10,10 +10,12 @@ Not here: reading directories, and drawing.
 
 from collections.abc import Mapping, Sequence
 
+from steelyard.analyze.sessions import Sessions, mean_spread, member_spreads
 from steelyard.decide.baseline import Baseline
 from steelyard.decide.score import Refusal, Score, ScorePart, overall, score
 from steelyard.records import Level, Run, Suite, SuiteBaseline, SuiteMember, SuiteOverall, SuitePart
 from steelyard.stats.intervals import median_interval
+from steelyard.stats.sessions import SessionSpread
 
 BESIDE: Mapping[str, frozenset[str]] = {"dcperf": frozenset({"tax"})}
 """Suite -> members that diagnose: they have a score of their own, beside the suite's.
@@ -27,6 +29,7 @@ _OF_A_SCORE = (
     "score_high",
     "no_score",
     "no_interval",
+    "sessions",
     "spread_ratio",
     "worst_part",
     "best_part",
@@ -36,14 +39,29 @@ _OF_A_SCORE = (
 
 
 def weigh(
-    suite: Suite, runs: Mapping[str, Sequence[Run]], baseline: Baseline | None
+    suite: Suite,
+    runs: Mapping[str, Sequence[Run]],
+    baseline: Baseline | None,
+    earlier: Sessions = (),
 ) -> tuple[Suite, dict[str, Score | Refusal]]:
-    """Return ``suite`` with its scores, and the scores by member; ``runs`` are those of each member."""
+    """Return ``suite`` with its scores, and the scores by member; ``runs`` are those of each member.
+
+    ``earlier`` are the runs of other sessions: how these differ widens the intervals.
+    """
+    every = [run for of_member in runs.values() for run in of_member]
+    metrics = {member.benchmark: member.metric for member in suite.members}
+    between = member_spreads(every, earlier, metrics)
     scores = {
-        member.benchmark: _score(member, runs.get(member.benchmark, ()), baseline) for member in suite.members
+        name: _score(member, runs.get(name, ()), baseline, between.get(name))
+        for member in suite.members
+        for name in (member.benchmark,)
     }
     beside = BESIDE.get(suite.suite, frozenset())
-    mean = overall({name: each for name, each in scores.items() if name not in beside})
+    summed = [name for name in scores if name not in beside]
+    mean = overall(
+        {name: scores[name] for name in summed},
+        mean_spread(every, earlier, {name: metrics[name] for name in summed}),
+    )
     members = [
         _with_score(member, _counted(runs.get(member.benchmark, ())), scores[member.benchmark])
         for member in suite.members
@@ -53,6 +71,7 @@ def weigh(
         score_low=mean.low,
         score_high=mean.high,
         no_interval=mean.no_interval,
+        sessions=mean.sessions,
         worst=_part(mean.worst),
         best=_part(mean.best),
         withheld=mean.reason,
@@ -75,10 +94,12 @@ def _suspect(members: Sequence[SuiteMember]) -> list[str]:
     ]
 
 
-def _score(member: SuiteMember, runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
+def _score(
+    member: SuiteMember, runs: Sequence[Run], baseline: Baseline | None, between: SessionSpread | None
+) -> Score | Refusal:
     counted = _counted(runs)
     if counted:
-        result = score(counted, baseline)
+        result = score(counted, baseline, between)
         # The suite shows which runs a member has: their names are no part of the reason.
         return result if isinstance(result, Score) else Refusal(_without_names(result.reason, counted))
     if member.refused is not None:
@@ -119,6 +140,7 @@ def _score_fields(score: Score) -> dict[str, object]:
         "score_low": score.ratio_low,
         "score_high": score.ratio_high,
         "no_interval": score.no_interval,
+        "sessions": score.sessions,
         "spread_ratio": score.spread_ratio,
         "worst_part": _part(score.worst_part),
         "best_part": _part(score.best_part),

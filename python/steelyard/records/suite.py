@@ -8,9 +8,9 @@ from steelyard.records.io import Record
 from steelyard.records.run import Orchestrator, RunStatus
 from steelyard.records.values import Check, Clock, Count, Level, Value
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 """1.1 added what stands beside a score: why it has no interval, spreads, the baseline's runs, parts.
-1.2 added when it was resumed."""
+1.2 added when it was resumed. 1.3 added of how many sessions an interval has the spread."""
 
 
 class SuitePart(Value):
@@ -65,6 +65,11 @@ class SuiteMember(Value):
     no_interval: str | None = Field(
         default=None, description="Why the score has no interval, null where it has one or there is no score"
     )
+    sessions: Count | None = Field(
+        default=None,
+        description="Earlier sessions of the machine whose spread the interval has, null where it is of this"
+        " one alone",
+    )
     spread_ratio: float | None = Field(
         default=None, description="Largest minus smallest run over their median, null below two runs"
     )
@@ -87,6 +92,11 @@ class SuiteOverall(Value):
     score_high: float | None = Field(default=None, description="Upper end of it")
     no_interval: str | None = Field(
         default=None, description="Why the score has no interval, null where it has one or is withheld"
+    )
+    sessions: Count | None = Field(
+        default=None,
+        description="Earlier sessions of the machine whose spread the interval has, null where it is of this"
+        " one alone",
     )
     worst: SuitePart | None = Field(default=None, description="The member with the smallest score")
     best: SuitePart | None = Field(default=None, description="The member with the largest score")

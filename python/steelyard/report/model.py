@@ -19,6 +19,7 @@ from steelyard.analyze.conditions import observe
 from steelyard.analyze.pressure.vmstat_histograms import Histogram, vmstat_histograms
 from steelyard.analyze.profiles.figures import ReadProfile, read_profile
 from steelyard.analyze.run_files import PROFILES
+from steelyard.analyze.sessions import NOT_COMPARED
 from steelyard.analyze.workload import (
     OLD_LOOKS,
     PressurePoint,
@@ -26,7 +27,6 @@ from steelyard.analyze.workload import (
     pressure_points,
 )
 from steelyard.bench import declaration, runs
-from steelyard.decide.baseline import NOT_COMPARED
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import (
     CacheStats,

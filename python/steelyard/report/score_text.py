@@ -41,7 +41,7 @@ def score_text(score: Score) -> ScoreText:
     """Return the score of one run, or of repeats, in words."""
     return ScoreText(
         ratio_text(score.ratio),
-        _interval(score.ratio_low, score.ratio_high, score.no_interval, score.spread_ratio),
+        _interval(score.ratio_low, score.ratio_high, score.no_interval, score.spread_ratio, score.sessions),
         _parts(score.worst_part, score.best_part),
         _baseline(
             score.baseline_runs, score.baseline_suspect_runs, score.baseline_date, score.baseline_ratios
@@ -55,7 +55,9 @@ def member_text(member: SuiteMember) -> ScoreText | None:
         return None
     return ScoreText(
         ratio_text(member.score),
-        _interval(member.score_low, member.score_high, member.no_interval, member.spread_ratio),
+        _interval(
+            member.score_low, member.score_high, member.no_interval, member.spread_ratio, member.sessions
+        ),
         _parts(_pair(member.worst_part), _pair(member.best_part)),
         "" if member.baseline is None else _baseline_of(member.baseline),
     )
@@ -69,7 +71,7 @@ def overall_text(overall: SuiteOverall) -> ScoreText | None:
     if overall.worst is not None and overall.best is not None and overall.worst != overall.best:
         worst, best = overall.worst, overall.best
         parts = f"from {worst.name} {ratio_text(worst.score)} to {best.name} {ratio_text(best.score)}"
-    interval = _interval(overall.score_low, overall.score_high, overall.no_interval, None)
+    interval = _interval(overall.score_low, overall.score_high, overall.no_interval, None, overall.sessions)
     return ScoreText(ratio_text(overall.score), interval, parts, "")
 
 
@@ -84,10 +86,17 @@ def _ends(low: float, high: float) -> str:
     return f"{ratio_text(low)} to {ratio_text(high)}"
 
 
-def _interval(low: float | None, high: float | None, missing: str | None, spread: float | None) -> str:
+def _interval(
+    low: float | None,
+    high: float | None,
+    missing: str | None,
+    spread: float | None,
+    sessions: int | None,
+) -> str:
     scatter = "" if spread is None else f"; spread of the runs {fmt.quantity(spread, 'ratio')}"
     if low is not None and high is not None:
-        return f"95 % interval {_ends(low, high)} within one session{scatter}"
+        of = "within one session" if sessions is None else f"with the spread of {sessions} earlier sessions"
+        return f"95 % interval {_ends(low, high)} {of}{scatter}"
     return f"{missing or 'no interval'}{scatter}"
 
 

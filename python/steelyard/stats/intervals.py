@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from steelyard.stats.serial import FEW, serial
+from steelyard.stats.sessions import SessionSpread
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,8 @@ class RatioInterval:
     """Values above and below the fraction bar."""
     reason: str | None = None
     """Why there is no interval though the values suffice, ``None`` where there is one or they do not."""
+    sessions: int | None = None
+    """Earlier sessions whose spread it has, ``None`` where it is of one session alone."""
 
 
 RATIO_COUNT = 3
@@ -163,7 +166,12 @@ RATIO_COUNT = 3
 hold 90 % at a nominal 95 % where that side is the noisier one (journal 0185)."""
 
 
-def ratio_interval(above: Sequence[float], below: Sequence[float], confidence: float = 0.95) -> RatioInterval:
+def ratio_interval(
+    above: Sequence[float],
+    below: Sequence[float],
+    confidence: float = 0.95,
+    between: SessionSpread | None = None,
+) -> RatioInterval:
     """Interval for how many times as large ``above`` is as ``below``, with the noise of both.
 
     See ``mean_ratio_interval``, of which this is the case of one member.
@@ -177,11 +185,13 @@ def ratio_interval(above: Sequence[float], below: Sequence[float], confidence: f
     Raises:
         ValueError: if a value is not a positive finite number, or ``confidence`` is not inside 0 to 1.
     """
-    return mean_ratio_interval([(above, below)], confidence)
+    return mean_ratio_interval([(above, below)], confidence, between)
 
 
 def mean_ratio_interval(
-    members: Sequence[tuple[Sequence[float], Sequence[float]]], confidence: float = 0.95
+    members: Sequence[tuple[Sequence[float], Sequence[float]]],
+    confidence: float = 0.95,
+    between: SessionSpread | None = None,
 ) -> RatioInterval:
     """Interval for the geometric mean, over ``members``, of the ratio of their first series to their second.
 
@@ -195,6 +205,9 @@ def mean_ratio_interval(
     with one for both, which holds when the few values of a side are alike by chance. The interval is
     widened to the ratio of the medians where that lies outside of it.
 
+    ``between`` is how sessions differ: each side is one, and the interval is no narrower than that between
+    two of them. It is also an interval of fewer values, where the sessions had no more.
+
     Raises:
         ValueError: if a value is not a positive finite number, or ``confidence`` is not inside 0 to 1.
     """
@@ -203,10 +216,13 @@ def mean_ratio_interval(
     if any(not math.isfinite(value) or value <= 0 for values in series for value in values):
         raise ValueError("a ratio takes positive finite numbers only")
     counts = tuple(min((len(pair[side]) for pair in members), default=0) for side in (0, 1))
-    if min(counts) < RATIO_COUNT:
+    spread = between if between is not None and min(counts) >= min(RATIO_COUNT, between.runs) else None
+    if min(counts) < (RATIO_COUNT if spread is None else 1):
         return RatioInterval(None, None, confidence, (counts[0], counts[1]))
     ours, theirs = (_passes([pair[side] for pair in members]) for side in (0, 1))
-    half = _half_width(ours, theirs, confidence)
+    half = _half_width(ours, theirs, confidence) if min(counts) >= RATIO_COUNT else 0.0
+    if spread is not None:
+        half = max(half, spread.half_width(confidence))
     if half == 0:
         alike = "the values of either side are all the same"
         return RatioInterval(None, None, confidence, (counts[0], counts[1]), alike)
@@ -217,6 +233,7 @@ def mean_ratio_interval(
         high=math.exp(max(difference + half, middle)),
         confidence=confidence,
         counts=(counts[0], counts[1]),
+        sessions=None if spread is None else spread.sessions,
     )
 
 
@@ -235,9 +252,11 @@ def _passes(members: Sequence[Sequence[float]]) -> _Side:
     logs = [[math.log(value) for value in values] for values in members]
     count = min(len(values) for values in logs)
     if all(len(values) == count for values in logs):
-        variance = statistics.variance([statistics.fmean(values) for values in zip(*logs, strict=True)])
+        passes = [statistics.fmean(values) for values in zip(*logs, strict=True)]
+        variance = statistics.variance(passes) if count > 1 else 0.0
     else:
-        variance = statistics.fmean(statistics.stdev(values) for values in logs) ** 2
+        deviations = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in logs]
+        variance = statistics.fmean(deviations) ** 2
     return _Side(
         count,
         statistics.fmean(statistics.fmean(values) for values in logs),

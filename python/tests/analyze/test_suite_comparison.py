@@ -19,28 +19,34 @@ def compared(a: list[float], b: list[float], better: str = "higher") -> SuiteCom
 
 
 def suites_compared(
-    members: Sequence[tuple[Sequence[float], Sequence[float]]], better: str = "higher"
+    members: Sequence[tuple[Sequence[float], Sequence[float]]],
+    better: str = "higher",
+    earlier: Sequence[Sequence[Sequence[float]]] = (),
 ) -> SuiteComparison:
-    """Compare two suites, whose members have these values in their runs of A and of B."""
-    metric, found = GOLDEN.members[0].metric, []
+    """Compare two suites, whose members have these values in their runs of A and of B.
+
+    ``earlier`` are other suites beside them: of each the values of every member.
+    """
     named = [GOLDEN.members[0].model_copy(update={"benchmark": f"m{index}"}) for index in range(len(members))]
-    for side in range(2):
-        runs = [
+
+    def runs_of(values: Sequence[Sequence[float]]) -> list[Run]:
+        return [
             RUN.model_copy(
                 update={
                     "benchmark": member.benchmark,
                     "run_id": f"{member.benchmark}-{index}",
                     "status": RunStatus.COMPLETE,
                     "verdict": Verdict(level=Level.VALID, checks=[]),
-                    "metrics": {metric: Metric(value=value, unit="1/s", better=better)},
+                    "metrics": {member.metric: Metric(value=value, unit="1/s", better=better)},
                 }
             )
-            for member, values in zip(named, members, strict=True)
-            for index, value in enumerate(values[side])
+            for member, each in zip(named, values, strict=True)
+            for index, value in enumerate(each)
         ]
-        repeats = len(members[0][side])
-        found.append((GOLDEN.model_copy(update={"members": named, "repeats": repeats}), runs))
-    return compare_suites(*found[0], *found[1])
+
+    a, b = ([pair[side] for pair in members] for side in range(2))
+    suites = [GOLDEN.model_copy(update={"members": named, "repeats": len(values[0])}) for values in (a, b)]
+    return compare_suites(suites[0], runs_of(a), suites[1], runs_of(b), [runs_of(each) for each in earlier])
 
 
 def member(a: list[float], b: list[float], better: str = "higher") -> MemberComparison:

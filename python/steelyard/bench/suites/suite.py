@@ -11,9 +11,10 @@ Not here: running members (``launch``), and scores (``decide``), which ``cli`` h
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from steelyard._base import RecordError
+from steelyard._base import RecordError, SteelyardError
 from steelyard.bench import runs as run_files
 from steelyard.bench.clock import Clock
 from steelyard.bench.identity import gone
@@ -25,6 +26,8 @@ from steelyard.records.suite import SCHEMA_VERSION
 
 Member = tuple[str, str, str | None]
 """Benchmark, metric, and why it is not run, if so."""
+SESSIONS_AT_MOST = 12
+"""Other suites of a folder that are read for how sessions differ."""
 
 
 class SuiteManifest:
@@ -193,6 +196,26 @@ def load(directory: Path, proc: Path = Path("/proc")) -> tuple[Suite, list[tuple
     if reason is not None:
         suite = suite.model_copy(update={"status": RunStatus.INCOMPLETE, "status_reason": reason})
     return suite, runs
+
+
+def beside(directories: Sequence[Path]) -> list[list[Run]]:
+    """Return the runs of other suites in the same folders as ``directories``, those of each suite together.
+
+    The newest `SESSIONS_AT_MOST`; what cannot be read is left out.
+    """
+    own = {directory.resolve() for directory in directories}
+    others = {
+        path.parent for parent in {one.parent for one in own} for path in parent.glob(f"*/{SUITE}")
+    } - own
+    found = []
+    for directory in sorted(others, key=lambda path: path.name, reverse=True):
+        with suppress(SteelyardError, OSError):
+            runs = [run for _, run in load(directory)[1]]
+            if runs:
+                found.append(runs)
+        if len(found) == SESSIONS_AT_MOST:
+            break
+    return found
 
 
 def _without_lost(member: SuiteMember, present: set[str], unreadable: Mapping[str, str]) -> SuiteMember:

@@ -87,7 +87,8 @@ def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json
     from steelyard.analyze.suite_comparison import compare_suites
 
     (a, a_runs), (b, b_runs) = (suite_files.load(directory) for directory in directories)
-    comparison = compare_suites(a, [run for _, run in a_runs], b, [run for _, run in b_runs])
+    earlier = suite_files.beside(directories)
+    comparison = compare_suites(a, [run for _, run in a_runs], b, [run for _, run in b_runs], earlier)
     page = None
     details: dict[str, _Compared] = {}
     if report is not None or as_json:

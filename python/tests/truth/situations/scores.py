@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from steelyard.analyze.suite_comparison import MemberComparison
 from steelyard.stats.intervals import RatioInterval, mean_ratio_interval, ratio_interval
 from tests.analyze.test_suite_comparison import suites_compared
 
@@ -58,6 +59,33 @@ def _told_apart(random: Random, ratio: float, runs: int, baseline: int, members:
         for _ in range(members)
     ]
     return Outcome(any(one.better is not None for one in suites_compared(values).members))
+
+
+def _days(
+    random: Random, runs: int, day: float, sessions: int, ratio: float = 1.0, noise: float = 0.03
+) -> tuple[float, MemberComparison]:
+    """Return the truth and what `compare` says of suites of two days (sd ``day``; ``noise`` of a run)."""
+
+    def session(factor: float = 1.0) -> list[float]:
+        made = factor * math.exp(day * random.standard_normal())
+        return list(made * np.exp(noise * random.standard_normal(runs)))
+
+    a, b = session(), session(ratio)
+    (found,) = suites_compared([(a, b)], earlier=[[session()] for _ in range(sessions)]).members
+    return ratio, found
+
+
+def _days_hold(random: Random, **options: float) -> Outcome:
+    truth, found = _days(random, **options)  # type: ignore[arg-type]
+    if found.ratio_low is None or found.ratio_high is None:
+        return Outcome(None)
+    return Outcome(
+        found.ratio_low <= truth <= found.ratio_high, width=math.log(found.ratio_high / found.ratio_low)
+    )
+
+
+def _days_told_apart(random: Random, **options: float) -> Outcome:
+    return Outcome(_days(random, **options)[1].better is not None)  # type: ignore[arg-type]
 
 
 def _alike(random: Random) -> Outcome:
@@ -156,6 +184,50 @@ SCORES = (
 )
 
 COMPARED = (
+    *(
+        Situation(
+            f"days differ by {words} of what runs do, {runs} run{'s' if runs > 1 else ''} a day,"
+            f" {sessions} earlier days: the interval",
+            Claim.HOLDS,
+            partial(_days_hold, runs=runs, day=day, sessions=sessions),
+            trials=1000,
+            quick=60,
+            before=before,
+        )
+        for words, day, runs, sessions, before in (
+            ("half", 0.015, 3, 6, "92 %"),
+            ("half", 0.015, 10, 6, "71 %"),
+            ("all", 0.03, 10, 6, "48 %"),
+            ("all", 0.03, 5, 3, "63 %"),
+            ("twice", 0.06, 1, 8, "no interval"),
+        )
+    ),
+    Situation(
+        "days do not differ, 3 runs a day, 6 earlier days: the interval",
+        Claim.HOLDS,
+        partial(_days_hold, runs=3, day=0.0, sessions=6),
+        trials=1000,
+        quick=60,
+        before="95 %",
+        bar=0.93,
+        note="conservative: the wider of the runs' interval and the sessions'",
+    ),
+    Situation(
+        "days differ by all of what runs do, 5 runs a day, 6 earlier days, 20 % more",
+        Claim.FOUND,
+        partial(_days_told_apart, runs=5, day=0.03, sessions=6, ratio=1.2),
+        trials=1000,
+        before="",
+    ),
+    Situation(
+        "days differ by all of what runs do, 5 runs a day, no earlier day, called better or worse",
+        Claim.FALSE,
+        partial(_days_told_apart, runs=5, day=0.03, sessions=0),
+        trials=1000,
+        before="37 %",
+        is_limit=True,
+        note="said beside it: one session each, and how much sessions differ is not known",
+    ),
     Situation(
         "no difference, 3 runs each, called better or worse",
         Claim.FALSE,
