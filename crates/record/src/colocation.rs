@@ -100,6 +100,9 @@ pub struct ColocationWorkload {
     pub slowdown_low: Option<f64>,
     /// Upper end of it.
     pub slowdown_high: Option<f64>,
+    /// Earlier sessions of the same pair whose spread the interval has, null where it is of this one alone.
+    #[serde(default)]
+    pub sessions: Option<u64>,
     /// Why there is no slowdown or no interval.
     pub missing: Option<String>,
     /// Share of each limit of the machine that it used alone, mean over its runs; null unknown.
@@ -159,5 +162,5 @@ pub struct Colocation {
 
 impl Record for Colocation {
     const KIND: &'static str = "colocation";
-    const VERSION: &'static str = "1.0";
+    const VERSION: &'static str = "1.1";
 }

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from steelyard import telemetry
 from steelyard._base import SteelyardError
-from steelyard.analyze.colocation_history import learned
+from steelyard.analyze.colocation_history import learned, spreads
 from steelyard.analyze.conditions import Conditions, observe
 from steelyard.analyze.pressure.contention import RATES, over, shared_slowdown, together
 from steelyard.analyze.pressure.disk_limits import GroupLimit
@@ -38,6 +38,7 @@ from steelyard.records import (
     read,
 )
 from steelyard.stats.intervals import RATIO_COUNT, ratio_interval
+from steelyard.stats.sessions import SessionSpread
 
 OVERLAP_RATIO = 0.8
 """Share of a measure phase beside the other below which a run does not count."""
@@ -205,8 +206,11 @@ def predicted(own: Mapping[str, float | None], beside: Mapping[str, float | None
     return ColocationPrediction(slowdown=slowdown, method="shared limits", resource=resource)
 
 
-def measured(workload: ColocationWorkload) -> ColocationWorkload:
-    """Return a workload with its slow-down, and how far the prediction was off."""
+def measured(workload: ColocationWorkload, between: SessionSpread | None = None) -> ColocationWorkload:
+    """Return a workload with its slow-down, and how far the prediction was off.
+
+    ``between`` is how slow-downs of the pair differ between sessions, where that is known.
+    """
     alone, beside = workload.alone, workload.together
     if not alone or not beside:
         return workload.model_copy(
@@ -214,12 +218,13 @@ def measured(workload: ColocationWorkload) -> ColocationWorkload:
                 "slowdown": None,
                 "slowdown_low": None,
                 "slowdown_high": None,
+                "sessions": None,
                 "missing": f"no valid run {'alone' if not alone else 'beside the other'}",
             }
         )
     above, below = (beside, alone) if workload.better == "lower" else (alone, beside)
     slowdown = statistics.median(above) / statistics.median(below)
-    interval = ratio_interval(above, below)
+    interval = ratio_interval(above, below, between=None if between is None else between.of_one())
     missing = interval.reason
     if interval.low is None and missing is None:
         missing = f"an interval needs {RATIO_COUNT} runs alone and {RATIO_COUNT} together"
@@ -236,6 +241,7 @@ def measured(workload: ColocationWorkload) -> ColocationWorkload:
             "slowdown": slowdown,
             "slowdown_low": interval.low,
             "slowdown_high": interval.high,
+            "sessions": interval.sessions,
             "missing": missing,
             "prediction": prediction,
         }
@@ -266,8 +272,8 @@ def concluded(
         pressed.append(workload.model_copy(update=update))
     by_pairs = learned(record.model_copy(update={"workloads": pressed}), history)
     workloads = [
-        measured(each if better is None else each.model_copy(update={"prediction": better}))
-        for each, better in zip(pressed, by_pairs, strict=True)
+        measured(each if better is None else each.model_copy(update={"prediction": better}), between)
+        for each, better, between in zip(pressed, by_pairs, spreads(record, history), strict=True)
     ]
     # Where they meet on other CPUs, those that would be fullest count.
     totals = [together(each.use, each.beside) for each in workloads]

@@ -1,7 +1,8 @@
 """What earlier co-locations on a machine say of one that is made now.
 
-In: their records. Out: predictions by the law of `pressure.contention.predict`, fitted to the pairs that were
-observed, None where they are too few or explain nothing.
+In: their records. Out: how the slow-down of a pair differs between sessions; predictions by the law of
+`pressure.contention.predict`, fitted to the pairs that were observed, None where they are too few or explain
+nothing.
 
 Only complete, usable co-locations under the same limits and of the same host count; a pair that is measured
 now is predicted from the others. Not here: finding the records (``bench.colocation.manifest``).
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from steelyard.analyze.pressure.contention import predict
 from steelyard.records import Colocation, ColocationPrediction, ColocationWorkload, Level, RunStatus
+from steelyard.stats.sessions import SessionSpread, session_spread
 
 METHOD = "observed pairs"
 _INTERVAL_SD = 2 * 1.96
@@ -41,6 +43,22 @@ def is_comparable(record: Colocation, earlier: Colocation) -> bool:
         and earlier.orchestrator.hostname == record.orchestrator.hostname
         and sorted(earlier.limits) == sorted(record.limits)
     )
+
+
+def spreads(record: Colocation, history: Sequence[Colocation]) -> list[SessionSpread | None]:
+    """Return for each workload how its slow-down differs between earlier sessions of the same pair."""
+    keys = [key_of(workload) for workload in record.workloads]
+    found: list[list[float]] = [[], []]
+    for earlier in history:
+        theirs = [key_of(workload) for workload in earlier.workloads]
+        if not is_comparable(record, earlier) or sorted(theirs) != sorted(keys):
+            continue
+        for at, key in enumerate(keys):
+            # Two of one kind stand in the order in which they were named.
+            slowdown = earlier.workloads[at if theirs == keys else theirs.index(key)].slowdown
+            if slowdown is not None and slowdown > 0:
+                found[at].append(slowdown)
+    return [session_spread([[value] for value in values]) for values in found]
 
 
 def learned(record: Colocation, history: Sequence[Colocation]) -> list[ColocationPrediction | None]:

@@ -9,7 +9,7 @@ from steelyard.records.io import Record
 from steelyard.records.run import Orchestrator, RunStatus
 from steelyard.records.values import Check, Clock, Count, Level, Value
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 
 class Condition(StrEnum):
@@ -92,6 +92,11 @@ class ColocationWorkload(Value):
         default=None, description="Lower end of its 95 % interval, null below 3 values of either side"
     )
     slowdown_high: float | None = Field(default=None, description="Upper end of it")
+    sessions: Count | None = Field(
+        default=None,
+        description="Earlier sessions of the same pair whose spread the interval has, null where it is of"
+        " this one alone (from 1.1)",
+    )
     missing: str | None = Field(default=None, description="Why there is no slowdown or no interval")
     use: dict[str, float | None] = Field(
         description="Share of each limit of the machine that it used alone, mean over its runs; null unknown"

@@ -14,7 +14,7 @@ Not here: which sessions are comparable (``analyze.sessions``).
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FEWEST_SESSIONS = 3
 """From so many earlier sessions their spread is taken to be known."""
@@ -29,6 +29,10 @@ class SessionSpread:
     """Of a session's mean."""
     runs: int
     """Most runs of any of the sessions: the mean of as many or more varies no more than theirs."""
+
+    def of_one(self) -> "SessionSpread":
+        """Return the spread for an interval about one session, and not between two."""
+        return replace(self, variance=self.variance / 2)
 
     def half_width(self, confidence: float) -> float:
         """Return half of the width of the interval for the difference of two such means."""

@@ -9,7 +9,7 @@ import pytest
 from steelyard._base import schemas_dir
 from steelyard.analyze import colocation as analysis
 from steelyard.analyze.colocation import Seen, concluded, judged_run, overlap_ratio, paired, predicted, uses
-from steelyard.analyze.colocation_history import learned
+from steelyard.analyze.colocation_history import learned, spreads
 from steelyard.analyze.pressure.contention import over, shared_slowdown, together
 from steelyard.records import (
     Check,
@@ -49,6 +49,39 @@ def a_run(begin_s: float, end_s: float, value: float | None = 100.0, **update: o
 
 def entry(condition: Condition = Condition.TOGETHER, workload: int = 0) -> ColocationRun:
     return ColocationRun(workload=workload, condition=condition, status=RunStatus.RUNNING, objections=[])
+
+
+def test_earlier_sessions_of_the_same_pair_widen_the_interval() -> None:
+    golden = read(Colocation, GOLDEN / "colocation.json")
+
+    def earlier(number: int, slowdown: float, **changes: object) -> Colocation:
+        first, second = golden.workloads
+        workloads = [first.model_copy(update={"slowdown": slowdown}), second]
+        return golden.model_copy(
+            update={"colocation_id": f"c{number}", "workloads": workloads, "level": Level.VALID, **changes}
+        )
+
+    history = [earlier(number, slowdown) for number, slowdown in enumerate((1.8, 1.95, 2.1))]
+    (known, _) = spreads(golden, history)
+    assert known is not None
+    assert known.sessions == 3
+    alone, wide = analysis.measured(golden.workloads[0]), analysis.measured(golden.workloads[0], known)
+    assert (alone.sessions, wide.sessions) == (None, 3)
+    assert alone.slowdown == wide.slowdown
+    assert wide.slowdown_high is not None
+    assert alone.slowdown_high is not None
+    assert wide.slowdown_high > alone.slowdown_high + 0.2
+    # Others do not count: an invalid one, this one itself, another host, other limits.
+    other = golden.orchestrator.model_copy(update={"hostname": "elsewhere"})
+    for changes in (
+        {"level": Level.INVALID},
+        {"colocation_id": golden.colocation_id},
+        {"orchestrator": other},
+    ):
+        assert spreads(golden, [*history[:2], earlier(2, 2.1, **changes)])[0] is None
+    # The pair may have been named the other way round.
+    turned = [one.model_copy(update={"workloads": one.workloads[::-1]}) for one in history]
+    assert spreads(golden, turned) == spreads(golden, history)
 
 
 def test_the_overlap_is_what_both_measured_at_the_same_time() -> None:

@@ -98,6 +98,23 @@ def error_text(workload: ColocationWorkload) -> str:
     return f"{prediction.error_ratio:+.0%}{within[prediction.is_within_interval]}"
 
 
+def _of_sessions(record: Colocation) -> list[str]:
+    """Return of which sessions the intervals are."""
+    known = [workload for workload in record.workloads if workload.slowdown_low is not None]
+    alone = [workload.name for workload in known if workload.sessions is None]
+    lines = []
+    if alone:
+        lines.append(
+            f"intervals of {' and '.join(alone)} are within one session: another day may differ by more"
+        )
+    lines += [
+        f"{workload.name}: the interval has the spread of {workload.sessions} earlier sessions of this pair"
+        for workload in known
+        if workload.sessions is not None
+    ]
+    return lines
+
+
 def notes(record: Colocation) -> list[str]:
     """Return lines on what both use of the same limits, and on what is missing."""
     lines = []
@@ -113,6 +130,7 @@ def notes(record: Colocation) -> list[str]:
             lines.append(f"{workload.name}: {workload.missing}")
         if workload.prediction is not None and workload.prediction.missing is not None:
             lines.append(f"{workload.name}: not predicted: {workload.prediction.missing}")
+    lines += _of_sessions(record)
     if record.over:
         past = ", ".join(
             f"{PART_WORDS.get(name, name)} ({record.together[name]:.0%})" for name in record.over

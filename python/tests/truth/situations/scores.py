@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
+from steelyard._base import schemas_dir
+from steelyard.analyze.colocation import measured
+from steelyard.analyze.colocation_history import spreads
 from steelyard.analyze.suite_comparison import MemberComparison
+from steelyard.records import Colocation, Level, read
 from steelyard.stats.intervals import RatioInterval, mean_ratio_interval, ratio_interval
 from tests.analyze.test_suite_comparison import suites_compared
 
@@ -73,6 +78,30 @@ def _days(
     a, b = session(), session(ratio)
     (found,) = suites_compared([(a, b)], earlier=[[session()] for _ in range(sessions)]).members
     return ratio, found
+
+
+COLOCATION = read(Colocation, schemas_dir() / "golden" / "colocation.json")
+
+
+def _slowdown(random: Random, runs: int, day: float, sessions: int, noise: float = 0.01) -> Outcome:
+    """A pair whose slow-down of 1.5 differs from day to day, by an sd of ``day``."""
+
+    def session(number: int, before: Sequence[Colocation] = ()) -> Colocation:
+        slowdown = 1.5 * math.exp(day * random.standard_normal())
+        values = [list(np.exp(noise * random.standard_normal(runs)) / factor) for factor in (1.0, slowdown)]
+        first, second = COLOCATION.workloads
+        mine = first.model_copy(update={"alone": values[0], "together": values[1]})
+        record = COLOCATION.model_copy(
+            update={"workloads": [mine, second], "colocation_id": f"c{number}", "level": Level.VALID}
+        )
+        found = measured(mine, spreads(record, before)[0])
+        return record.model_copy(update={"workloads": [found, second]})
+
+    found = session(-1, [session(number) for number in range(sessions)]).workloads[0]
+    if found.slowdown_low is None or found.slowdown_high is None:
+        return Outcome(None)
+    width = math.log(found.slowdown_high / found.slowdown_low)
+    return Outcome(found.slowdown_low <= 1.5 <= found.slowdown_high, width=width)
 
 
 def _days_hold(random: Random, **options: float) -> Outcome:
@@ -275,6 +304,37 @@ COMPARED = (
     ),
 )
 
+SLOWDOWNS = (
+    Situation(
+        "days do not differ, 3 runs alone and together",
+        Claim.HOLDS,
+        partial(_slowdown, runs=3, day=0.0, sessions=0),
+        trials=1000,
+        quick=60,
+        before="95 %",
+    ),
+    *(
+        Situation(
+            f"days differ by 2 %, runs by 1 %, {sessions} earlier days",
+            Claim.HOLDS,
+            partial(_slowdown, runs=5, day=0.02, sessions=sessions),
+            trials=1000,
+            quick=60,
+            before="64 %",
+        )
+        for sessions in (3, 8)
+    ),
+    Situation(
+        "days differ by 2 %, runs by 1 %, no earlier day",
+        Claim.HOLDS,
+        partial(_slowdown, runs=5, day=0.02, sessions=0),
+        trials=1000,
+        before="64 %",
+        is_limit=True,
+        note="said beside it: within one session",
+    ),
+)
+
 MEANS = (
     Situation(
         "5 members, 3 runs, baseline of 3, noise of each its own",
@@ -334,5 +394,12 @@ STATISTICS = (
         about="Better or worse if the interval of the ratio of the medians excludes 1; those of all members"
         " hold together. With fewer than 3 runs of either nothing is called so.",
         situations=COMPARED,
+    ),
+    Statistic(
+        name="Slow-down of a co-location",
+        covers=("steelyard.records.colocation.ColocationWorkload",),
+        about="Student's t on logarithms, alone and together; with the spread of at least 3 earlier sessions"
+        " of the same pair, where there are so many.",
+        situations=SLOWDOWNS,
     ),
 )
