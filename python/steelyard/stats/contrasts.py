@@ -468,3 +468,25 @@ def blocks_needed(
     # What the looks before take of the chance to err hardly depends on how many blocks there are.
     about = 2 ** round(math.log2(count))
     return fewest(last_confidence(about, about, confidence))
+
+
+def chance_found(
+    deviation: float, effect: float, blocks: int, *, confidence: float = 0.95, has_looks: bool = False
+) -> float:
+    """Return the chance that so many blocks find an effect of that size (its logarithm).
+
+    ``deviation`` is that of the log-ratio of one block; the power of Student's t, by the noncentral t.
+
+    >>> round(chance_found(0.02 * 2**0.5, 0.01, 70), 2), round(chance_found(0.02 * 2**0.5, 0.02, 40), 2)
+    (0.8, 0.99)
+
+    Raises ValueError for arguments outside their range.
+    """
+    if deviation <= 0 or effect <= 0 or blocks < FEWEST_BLOCKS or not 0 < confidence < 1:
+        raise ValueError("needs a positive deviation and effect, enough blocks, and a confidence below 1")
+    # Loaded when it is needed: it takes longer than a command's help.
+    from scipy.stats import nct
+
+    last = last_confidence(blocks, blocks, confidence) if has_looks else confidence
+    away = effect / (deviation * math.sqrt(_ALLOWANCE / blocks))
+    return float(nct.sf(student_quantile((1 + last) / 2, blocks - 2), blocks - 2, away))

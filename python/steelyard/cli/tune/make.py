@@ -140,9 +140,19 @@ def _tune(request: Request, report: Path | None, *, as_json: bool) -> int:
         folder = make_run_folder(request.out, f"tune-{word_of(tuning)}", SystemClock())
         tuning = tuning.model_copy(update={"tuning_id": folder.name})
         write(machines.snapshot(tuning.root), folder / MACHINE)
+        _say_chances(tuning)
         if request.user_file is not None:
             shutil.copyfile(request.user_file, folder / session.USER_FILE)
     return _run(folder, tuning, knobs, report, as_json=as_json)
+
+
+def _say_chances(tuning: Tuning) -> None:
+    """Say before the first trial what its blocks can find."""
+    from rich.console import Console
+
+    from steelyard.report.tune.table import chances
+
+    Console(stderr=True, highlight=False).print(chances(tuning.plan))
 
 
 def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], report: Path | None, *, as_json: bool) -> int:

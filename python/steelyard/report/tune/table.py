@@ -14,10 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.records import RunStatus
-from steelyard.records.tuning import Tuning, TuningEvidence, TuningKnob, TuningLack
+from steelyard.records.tuning import Tuning, TuningEvidence, TuningKnob, TuningLack, TuningPlan
 from steelyard.report import format as fmt
 from steelyard.report.experiment.table import change
 from steelyard.report.terminal import safe
+from steelyard.stats.contrasts import FEWEST_BLOCKS, chance_found
 from steelyard.tune.tuning import NONE, UNDECIDED, most_gain, open_knobs
 
 PURPOSES = (
@@ -145,14 +146,44 @@ def plan_summary(tuning: Tuning) -> RenderableType:
     count = sum(len(one.levels) for one in tried)
     plan = tuning.plan
     most = plan.blocks * (count + len(tried)) + 2 * plan.confirm_blocks
+    tries = f"{fmt.several(count, 'level')} of {fmt.several(len(tried), 'knob')}"
     return Group(
         safe(
-            f"Would try {count} levels of {len(tried)} knobs, {plan.strategy}, in at most {most} trials and"
-            " those of the ablation. Nothing was changed."
+            f"Would try {tries}, {plan.strategy}, in at most {most} trials and those of the ablation. Nothing was changed."
         ),
+        chances(plan),
         Text(),
         knob_table(tuning.knobs, tuning.lacking),
     )
+
+
+_NOISES = _EFFECTS = (0.01, 0.02, 0.05)
+
+
+def chances(plan: TuningPlan) -> RenderableType:
+    """Return how likely a knob is found that helps, by how noisy trials are: what the blocks are good for."""
+    table = Table("noise of a trial", box=box.SIMPLE_HEAD, pad_edge=False)
+    for effect in _EFFECTS:
+        table.add_column(f"{effect:.0%} better", justify="right")
+    for noise in _NOISES:
+        found = [_found(plan, noise, effect) for effect in _EFFECTS]
+        table.add_row(f"{noise:.0%}", *map(_chance_text, found))
+    return Group(
+        Text(), safe("Chance to find a knob that helps, by the standard deviation of a trial:"), table
+    )
+
+
+def _chance_text(chance: float) -> str:
+    return "over 90%" if chance > 0.9 else "under 5%" if chance < 0.05 else f"{chance:.0%}"
+
+
+def _found(plan: TuningPlan, noise: float, effect: float) -> float:
+    """Return about the chance: it has to win its race, and to be confirmed on new values."""
+    if min(plan.blocks, plan.confirm_blocks) < FEWEST_BLOCKS:
+        return 0.0
+    deviation, gain = noise * 2**0.5, math.log1p(effect)
+    race = chance_found(deviation, gain, plan.blocks, confidence=plan.confidence, has_looks=True)
+    return race * chance_found(deviation, gain, plan.confirm_blocks, confidence=plan.confidence)
 
 
 def knob_table(knobs: Sequence[TuningKnob], lacking: Sequence[TuningLack]) -> RenderableType:
