@@ -149,7 +149,8 @@ def plan_summary(tuning: Tuning) -> RenderableType:
     tries = f"{fmt.several(count, 'level')} of {fmt.several(len(tried), 'knob')}"
     return Group(
         safe(
-            f"Would try {tries}, {plan.strategy}, in at most {most} trials and those of the ablation. Nothing was changed."
+            f"Would try {tries}, {plan.strategy}, in at most {most} trials and those of the ablation."
+            " Nothing was changed."
         ),
         chances(plan),
         Text(),
