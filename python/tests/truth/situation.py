@@ -182,6 +182,14 @@ def is_met(situation: Situation, found: Found) -> bool | None:
             return None if bar is None else found.high >= bar
 
 
+def is_within(situation: Situation, found: Found) -> bool:
+    """Return whether the figure itself, and not only its interval, is within the bar."""
+    if situation.claim is Claim.BIAS:
+        return found.mean_error is None or situation.bar is None or abs(found.mean_error) <= situation.bar
+    low, high = bar_of(situation)
+    return found.share is None or low <= found.share <= high
+
+
 def seed_of(statistic: str, situation: str, seed: int) -> int:
     """Return the seed of a situation: the same whichever others run, and in whatever order."""
     return zlib.crc32(f"{seed}/{statistic}/{situation}".encode())
