@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from pydantic import BaseModel
 
 import steelyard
 
@@ -29,6 +30,7 @@ NOT_STATISTICS = {
     "steelyard.stats.gev.Histogram": "ends of bins",
     "steelyard.telemetry.rates.Gauge": "smallest and largest reading",
     "steelyard.telemetry.series.Band": "smallest and largest reading at each point",
+    "steelyard.decide.baseline.BaselineResult": "verdicts of runs, and the ends of their values",
 }
 """Dataclasses with a ``low`` and a ``high`` that state nothing of chance, with what they are."""
 
@@ -59,33 +61,87 @@ FOLLOWS = {
 }
 """Verdicts that say where the interval of another dataclass lies, with that one."""
 
+SHOWN = {
+    "steelyard.cli.documents.comparison.MemberEntry": "steelyard.analyze.suite_comparison.MemberComparison",
+    "steelyard.cli.documents.experiment.AnswerEntry": "steelyard.experiment.answers.Answer",
+    "steelyard.cli.documents.experiment.EffectEntry": "steelyard.stats.contrasts.Effect",
+    "steelyard.cli.documents.experiment.GuardEntry": "steelyard.experiment.answers.GuardAnswer",
+    "steelyard.cli.documents.experiment.KneeEntry": "steelyard.stats.knees.Knee",
+    "steelyard.cli.documents.numa.AgreementEntry": "steelyard.experiment.numa.production.Agreement",
+    "steelyard.cli.documents.numa.CostEntry": "steelyard.fleet.effects.Effect",
+    "steelyard.cli.documents.numa.PairEntry": "steelyard.stats.contrasts.Contrast",
+    "steelyard.cli.documents.scaling.ScalingEnds": "steelyard.stats.scaling.choice.Figure",
+    "steelyard.cli.documents.scaling.ScalingLaw": "steelyard.stats.scaling.law.LawFit",
+    "steelyard.cli.documents.scaling.ScalingParameter": "steelyard.stats.scaling.law.Parameter",
+    "steelyard.cli.documents.scaling.ScalingPrediction": "steelyard.stats.scaling.prediction.Prediction",
+    "steelyard.records.colocation.ColocationPrediction": "steelyard.analyze.pressure.contention.Prediction",
+    "steelyard.records.health.Estimate": "steelyard.stats.intervals.MedianInterval",
+    "steelyard.records.suite.SuiteMember": "steelyard.decide.score.Score",
+    "steelyard.records.suite.SuiteOverall": "steelyard.decide.score.Overall",
+    "steelyard.records.tuning.TuningEvidence": "steelyard.experiment.answers.Answer",
+}
+"""What records and documents show, with the dataclass that its interval or p value is of."""
+
+DRAWN = {
+    "steelyard.report.chart.Trace",
+    "steelyard.report.fleet.content.Heat",
+    "steelyard.report.fleet.content.Interval",
+    "steelyard.report.fleet.content.Series",
+    # The smaller and the larger step.
+    "steelyard.cli.documents.scaling.ScalingLossTerm",
+}
+"""Shapes on a page that draw what they are given."""
+
 VERDICTS = {"verdict", "decision", "distinguishable", "changed", "is_steady", "cappable"}
 """Fields in which a statistic says yes or no."""
 
 
-def _carriers() -> Iterator[str]:
-    """Dataclasses of the package with the ends of an interval, a p value or a verdict."""
+def _carriers(*, is_shown: bool) -> Iterator[str]:
+    """Dataclasses and models with the ends of an interval, a p value or a verdict.
+
+    Of the packages that show what others computed (``is_shown``; the verdict of a run is no statistic), or of
+    all others.
+    """
     for module in pkgutil.walk_packages(steelyard.__path__, "steelyard."):
-        if re.match(r"steelyard\.(report|cli|bench|records)\b", module.name):
-            continue  # They show what others computed.
+        if bool(re.match(r"steelyard\.(report|cli|bench|records)\b", module.name)) != is_shown:
+            continue
         loaded = importlib.import_module(module.name)
         for name, value in vars(loaded).items():
-            if (
-                not isinstance(value, type)
-                or not dataclasses.is_dataclass(value)
-                or getattr(value, "__module__", "") != module.name
-            ):
+            if not isinstance(value, type) or getattr(value, "__module__", "") != module.name:
                 continue
-            fields = {one.name for one in dataclasses.fields(value)}
+            fields = _fields(value)
             has_ends = any(one == "low" or one.endswith("_low") for one in fields)
-            if has_ends or fields & VERDICTS or any(one.endswith("p_value") for one in fields):
+            has_verdict = bool(fields & VERDICTS) and not is_shown
+            if has_ends or has_verdict or any(one.endswith("p_value") for one in fields):
                 yield f"{module.name}.{name}"
+
+
+def _fields(value: type) -> set[str]:
+    if issubclass(value, BaseModel):
+        return set(value.model_fields)
+    return {one.name for one in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else set()
 
 
 def test_what_carries_an_interval_is_tried() -> None:
     covered = {name for group in statistics() for name in group.covers}
-    assert set(_carriers()) - covered - set(NOT_STATISTICS) - set(FOLLOWS) == set()
+    assert set(_carriers(is_shown=False)) - covered - set(NOT_STATISTICS) - set(FOLLOWS) == set()
     assert set(FOLLOWS.values()) <= covered
+
+
+def test_what_is_shown_with_an_interval_is_of_a_statistic_that_is_tried() -> None:
+    covered = {name for group in statistics() for name in group.covers}
+    assert set(_carriers(is_shown=True)) - covered - set(SHOWN) - DRAWN == set()
+    assert set(SHOWN.values()) <= covered
+
+
+def test_a_result_beyond_its_threshold_is_not_called_met() -> None:
+    found = Found.of([Outcome(True)] * 23 + [Outcome(False)] * 377, 0.0)
+    rows = (Situation("a row", Claim.FALSE), Situation("another", Claim.FALSE))
+    results = {("Made up", row.name): found for row in rows}
+    text = document([Statistic("Made up", (), rows)], results, 1)
+    # 5.8 % where 5 % is allowed: 400 trials of what meets it often show as much.
+    assert text.count("| by chance |") == 2
+    assert "No threshold is missed. 2 results lie beyond theirs by no more than chance explains." in text
 
 
 def test_a_bar_is_missed_only_where_the_trials_can_tell() -> None:
