@@ -18,15 +18,15 @@ Three steps, from the surest to the least sure:
   same share of what it had alone. What a resource does below saturation (queues, caches) is not in it.
 
 Invariants: the interval of `predict` is as wide as the errors made when each observed pair is predicted from
-the others; where those predictions are no better than the mean of all pairs, nothing is predicted, with the
-reason.
+the others, and for a workload that was seen beside no other when each workload is left out with all of its
+pairs; where those predictions are no better than the mean of all pairs, nothing is predicted, with the reason.
 
 Not here: observing (``fleet.placement.pair``, ``analyze.colocation``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -160,12 +160,16 @@ def predict(
         return Skill(len(keys), error, skill, named, reason), {}
     from scipy.special import stdtrit
 
-    reach = float(stdtrit(max(1, len(keys) - len(shared)), 0.975)) * error
+    seen = {job for key in keys for job in key}
+    known = float(stdtrit(max(1, len(keys) - len(shared)), 0.975)) * error
+    new = _reach_of_new(keys, features, values, errors)
     made = {}
     every = ((job, other) for job in jobs for other in jobs if job != other)
     for job, other in every if asked is None else asked:
         if (job, other) not in observed:
-            value = float((use[place[job]] * use[place[other]]) @ weights)
+            feature = use[place[job]] * use[place[other]]
+            value = float(feature @ weights)
+            reach = known if job in seen and other in seen else max(known, new(feature))
             made[job, other] = Prediction(value, value - reach, value + reach)
     return Skill(len(keys), error, skill, named), made
 
@@ -176,6 +180,40 @@ def fit(features: Floats, values: Floats, errors: Floats) -> Floats:
 
     theta: Floats = nnls(features / errors[:, None], values / errors)[0]
     return theta
+
+
+def _reach_of_new(
+    keys: Sequence[tuple[str, str]], features: Floats, values: Floats, errors: Floats
+) -> Callable[[Floats], float]:
+    """Return what says how far a prediction may be off for a pair of which a job was seen beside no other.
+
+    Each job in turn is left out with all of its pairs. Their errors grow with what the law says of a pair, as
+    where it is another one, and with how far the pair is from those that were fitted (leverage): they are
+    taken over the standard error that both give.
+    """
+    from scipy.special import stdtrit
+
+    jobs = sorted({job for key in keys for job in key})
+
+    def scale(feature: Floats, fitted: Floats, theta: Floats) -> float:
+        # What the fit holds at 0 has no error.
+        free = theta > 0
+        inverse = np.linalg.pinv(fitted[:, free].T @ fitted[:, free])
+        return float(np.sqrt(1 + feature[free] @ inverse @ feature[free]))
+
+    squares, count = 0.0, 0
+    for job in jobs:
+        out = np.array([job in key for key in keys])
+        if out.all() or not out.any():
+            continue
+        theta = fit(features[~out], values[~out], errors[~out])
+        for at in np.flatnonzero(out):
+            squares += ((values[at] - features[at] @ theta) / scale(features[at], features[~out], theta)) ** 2
+            count += 1
+    deviation = float(np.sqrt(squares / count)) if count else np.inf
+    quantile = float(stdtrit(len(jobs), 0.975))
+    whole = fit(features, values, errors)
+    return lambda feature: quantile * deviation * scale(feature, features, whole)
 
 
 def _left_out(features: Floats, values: Floats, errors: Floats) -> tuple[Floats, Floats]:

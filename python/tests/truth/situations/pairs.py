@@ -221,9 +221,14 @@ def _fleet(
     return truth, observed, uses, names
 
 
-def _holds(random: Random, **options: object) -> Outcome:
+def _holds(random: Random, new: bool = False, **options: object) -> Outcome:
+    """``new`` is whether one job of the pair was seen beside no other."""
     truth, observed, uses, names = _fleet(random, **options)  # type: ignore[arg-type]
+    if new:
+        observed = {pair: one for pair, one in observed.items() if names[0] not in pair}
     _, made = predict(observed, uses, names)
+    if new:
+        made = {pair: one for pair, one in made.items() if names[0] in pair}
     if not made:
         return Outcome(None)
     # One pair a fleet: those of one fleet share their errors.
@@ -260,6 +265,21 @@ _PREDICTED = (
             _situation("nothing but the law (sd 0.1 %)", jobs=10, seen=0.5, error=0.005, own=0.001),
             _situation(
                 "the law is another: use saturates", jobs=10, seen=0.5, error=0.01, own=0.02, law="least"
+            ),
+            *(
+                Situation(
+                    f"{jobs} jobs, one of them new, every other pair seen, each to 1 %{words}",
+                    Claim.HOLDS,
+                    partial(_holds, new=True, jobs=jobs, seen=1.0, error=0.01, own=0.02, law=law),
+                    trials=800,
+                    quick=60,
+                    before="83-93 %",
+                )
+                for jobs, law, words in (
+                    (5, "product", ""),
+                    (8, "product", ""),
+                    (8, "least", "; use saturates"),
+                )
             ),
             Situation(
                 "contention has nothing to do with resources",
