@@ -19,7 +19,8 @@ Three steps, from the surest to the least sure:
 
 Invariants: the interval of `predict` is as wide as the errors made when each observed pair is predicted from
 the others, and for a workload that was seen beside no other when each workload is left out with all of its
-pairs; where those predictions are no better than the mean of all pairs, nothing is predicted, with the reason.
+pairs; where those predictions are no better than the mean of all pairs, nothing is predicted, and a reason
+is given.
 
 Not here: observing (``fleet.placement.pair``, ``analyze.colocation``).
 """
