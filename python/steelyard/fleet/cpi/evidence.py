@@ -1,7 +1,7 @@
 """Which suspect is the antagonist of one victim, with the chance of a wrong name held down.
 
 In: a victim's CPI and its neighbours' usage in the same windows. Out: `Evidence` of each suspect, and who is
-named. The agent's guard states the rule in Rust (``crates/agent/src/guard/detection/evidence.rs``);
+named. The agent's guard states the same rule in Rust (``crates/agent/src/guard/detection/evidence.rs``);
 ``schemas/golden/cpi2_vectors.json`` holds both together. The paper's rule (``rule``) blames whoever works
 only while the victim suffers: among many bursty tasks there always is one.
 
@@ -25,8 +25,8 @@ A suspect is named where all of this holds:
 - So is the fit of its *changes* over 5 windows to those of the victim's CPI, by the same test. What grows by
   itself fits whatever else does, and at no turn as well: slow growth has hardly any changes.
 
-The agent's guard has no test of changes yet, and asks for 0.4 alone; it names more where things grow, and
-fewer where a burst is short.
+The agent's guard looks while an episode lasts; the last anomalous sample of one too short for that is looked
+at by the queries alone, since nothing is left to cap.
 
 With n windows the smallest p value is 1/n: `Bar.false_name_ratio` of 0.01 takes 100 windows. With fewer,
 nobody is named, and the reason says so. An episode is looked at rarely (`is_look`), because every look is

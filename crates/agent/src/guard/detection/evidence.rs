@@ -5,7 +5,8 @@
 //!
 //! In short: the victim's windows are turned against those of all suspects by every number of windows; the share of turns in which
 //! any of them fits as well as a suspect does now is its p value, corrected for the number of suspects (the maximum statistic of
-//! Westfall and Young, 1993). Beside it stand floors of usage, share and effect, and windows in which both were on and off.
+//! Westfall and Young, 1993). The changes of usage and CPI over some windows must fit as rarely by chance: what grows by itself fits
+//! whatever else does. Beside it stand floors of usage, share and effect, and windows in which both were on and off.
 
 /// What it takes to be named.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,8 +19,12 @@ pub struct Bar {
     pub least_explained_ratio: f64,
     /// What the usage adds to the victim's CPI, relative to its CPI below the threshold.
     pub least_effect_ratio: f64,
+    /// The same of what it adds while it is on, which is enough where the victim suffers in most of these windows.
+    pub least_working_ratio: f64,
     /// Windows above and below the threshold, and on and off.
     pub least_windows: usize,
+    /// Windows over which changes of usage and CPI are compared.
+    pub change_windows: usize,
 }
 
 impl Default for Bar {
@@ -29,7 +34,9 @@ impl Default for Bar {
             least_swing: 0.25,
             least_explained_ratio: 0.5,
             least_effect_ratio: 0.4,
+            least_working_ratio: 0.6,
             least_windows: 3,
+            change_windows: 5,
         }
     }
 }
@@ -84,6 +91,9 @@ pub struct Evidence {
 /// Fits that differ by less are the same: languages add up in different orders.
 const TIE: f64 = 1e-9;
 const SMALLEST_VARIANCE: f64 = 1e-15;
+/// Share of a suspect's windows on in which the victim suffers: from here on, being on is what adds.
+const HITS: f64 = 0.8;
+const GROWING: &str = "its changes do not meet the victim's: both may grow by themselves";
 
 /// The evidence for each suspect, in their order. All series have one value for each window of `cpi`, the newest last.
 pub fn weigh(cpi: &[Option<f64>], suspects: &[Series], threshold: f64, bar: &Bar) -> Vec<Evidence> {
@@ -100,29 +110,87 @@ pub fn weigh(cpi: &[Option<f64>], suspects: &[Series], threshold: f64, bar: &Bar
             fits(cpi, usage)
         })
         .collect();
-    let highest: Vec<f64> = (0..cpi.len())
-        .map(|turn| {
-            fits.iter()
-                .filter_map(|of| of.get(turn))
-                .fold(f64::NEG_INFINITY, |most, &fit| most.max(fit))
-        })
-        .collect();
-    usages
+    let chances = chances(&fits, cpi.len());
+    let mut weighed: Vec<Evidence> = usages
         .iter()
-        .zip(&fits)
+        .zip(fits.iter().zip(chances))
         .zip(suspects)
-        .map(|((usage, fits), suspect)| {
+        .map(|((usage, (fits, p_value)), suspect)| {
             let fit = fits.first().copied().filter(|fit| fit.is_finite());
-            let p_value = fit.map(|fit| {
-                let as_good = highest.iter().filter(|&&most| most >= fit - TIE).count();
-                as_good as f64 / cpi.len() as f64
-            });
             let mut found = shape(cpi, usage, threshold);
             (found.evidence.fit, found.evidence.p_value) = (fit, p_value);
             found.evidence.misses_rise = rise(cpi, suspect.misses.as_deref(), threshold);
             found.evidence.refusal = refusal(&found, (above, below), bar);
             found.evidence
         })
+        .collect();
+    if weighed.iter().any(|one| one.refusal.is_none()) {
+        let compared: Vec<bool> = fits.iter().map(|of| !of.is_empty()).collect();
+        let changes = change_chances(cpi, &usages, &compared, bar);
+        for (one, chance) in weighed.iter_mut().zip(changes) {
+            if one.refusal.is_none() && chance.is_none_or(|p| p > bar.false_name_ratio) {
+                one.refusal = Some(GROWING.into());
+            }
+        }
+    }
+    weighed
+}
+
+/// For each suspect the share of `turns` in which any suspect fits as well as it does now. `fits` are by suspect and turn, empty for
+/// one that is not compared.
+fn chances(fits: &[Vec<f64>], turns: usize) -> Vec<Option<f64>> {
+    let highest: Vec<f64> = (0..turns)
+        .map(|turn| {
+            fits.iter()
+                .filter_map(|of| of.get(turn))
+                .fold(f64::NEG_INFINITY, |most, &fit| most.max(fit))
+        })
+        .collect();
+    fits.iter()
+        .map(|of| {
+            let fit = of.first().copied().filter(|fit| fit.is_finite())?;
+            let as_good = highest.iter().filter(|&&most| most >= fit - TIE).count();
+            Some(as_good as f64 / turns as f64)
+        })
+        .collect()
+}
+
+/// The chance of as good a fit of changes; None where there are none. What grows slowly has none to speak of, whatever its course.
+fn change_chances(
+    cpi: &[Option<f64>],
+    usages: &[Vec<Option<f64>>],
+    compared: &[bool],
+    bar: &Bar,
+) -> Vec<Option<f64>> {
+    let lag = bar.change_windows;
+    if cpi.len() <= 2 * lag {
+        return vec![None; usages.len()];
+    }
+    let slow = changes(cpi, lag);
+    let fits: Vec<Vec<f64>> = usages
+        .iter()
+        .zip(compared)
+        .map(|(usage, &is_compared)| {
+            if is_compared {
+                fits(&slow, &changes(usage, lag))
+            } else {
+                Vec::new()
+            }
+        })
+        .collect();
+    chances(&fits, cpi.len())
+}
+
+/// What each value is more than that `lag` windows before it; None for the first ones.
+fn changes(values: &[Option<f64>], lag: usize) -> Vec<Option<f64>> {
+    let after = values.iter().skip(lag);
+    std::iter::repeat_n(None, lag.min(values.len()))
+        .chain(
+            values
+                .iter()
+                .zip(after)
+                .map(|(&before, &now)| Some(now? - before?)),
+        )
         .collect()
 }
 
@@ -214,6 +282,8 @@ fn fits(cpi: &[Option<f64>], usage: &[Option<f64>]) -> Vec<f64> {
 
 struct Shape {
     evidence: Evidence,
+    /// What its usage adds while it is on, relative to the CPI below the threshold.
+    working: Option<f64>,
     on: usize,
 }
 
@@ -236,8 +306,9 @@ fn shape(cpi: &[Option<f64>], usage: &[Option<f64>], threshold: f64) -> Shape {
     let usage_mean = mean(both.iter().map(|one| one.1)).unwrap_or(0.0);
     let variance = mean(both.iter().map(|one| (one.1 - usage_mean).powi(2))).unwrap_or(0.0);
     let covariance = mean(both.iter().map(|one| (one.1 - usage_mean) * one.0)).unwrap_or(0.0);
+    let slope = covariance / variance;
     let added = swing
-        .map(|swing| covariance / variance * swing)
+        .map(|swing| slope * swing)
         .filter(|added| added.is_finite());
     let (lowest, largest) = both
         .iter()
@@ -246,6 +317,13 @@ fn shape(cpi: &[Option<f64>], usage: &[Option<f64>], threshold: f64) -> Shape {
         });
     let middle = (lowest + largest) / 2.0;
     let over = |added: f64, by: Option<f64>| by.filter(|&by| by > 0.0).map(|by| added / by);
+    let (on, off): (Vec<(f64, f64)>, Vec<(f64, f64)>) = both.iter().partition(|one| one.1 > middle);
+    let hits = on.iter().filter(|one| one.0 > threshold).count();
+    let rise = mean(on.iter().map(|one| one.1)).zip(mean(off.iter().map(|one| one.1)));
+    let working = rise
+        .filter(|_| hits as f64 / on.len() as f64 >= HITS)
+        .and_then(|(on, off)| over(slope * (on - off), calm))
+        .filter(|working| working.is_finite());
     Shape {
         evidence: Evidence {
             fit: None,
@@ -257,7 +335,8 @@ fn shape(cpi: &[Option<f64>], usage: &[Option<f64>], threshold: f64) -> Shape {
             misses_rise: None,
             refusal: None,
         },
-        on: both.iter().filter(|one| one.1 > middle).count(),
+        working,
+        on: on.len(),
     }
 }
 
@@ -313,7 +392,9 @@ fn refusal(shape: &Shape, (above, below): (usize, usize), bar: &Bar) -> Option<S
             bar.least_explained_ratio
         ));
     }
-    if !least(found.effect_ratio, bar.least_effect_ratio) {
+    if !(least(found.effect_ratio, bar.least_effect_ratio)
+        || least(shape.working, bar.least_working_ratio))
+    {
         return Some(format!(
             "its usage adds less than {} of the victim's calm CPI",
             bar.least_effect_ratio
