@@ -317,7 +317,8 @@ fn shape(cpi: &[Option<f64>], usage: &[Option<f64>], threshold: f64) -> Shape {
         });
     let middle = (lowest + largest) / 2.0;
     let over = |added: f64, by: Option<f64>| by.filter(|&by| by > 0.0).map(|by| added / by);
-    let (on, off): (Vec<(f64, f64)>, Vec<(f64, f64)>) = both.iter().partition(|one| one.1 > middle);
+    type Pairs = Vec<(f64, f64)>;
+    let (on, off): (Pairs, Pairs) = both.iter().partition(|one| one.1 > middle);
     let hits = on.iter().filter(|one| one.0 > threshold).count();
     let rise = mean(on.iter().map(|one| one.1)).zip(mean(off.iter().map(|one| one.1)));
     let working = rise
