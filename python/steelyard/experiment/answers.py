@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean, geometric_mean, median
 
+from steelyard.experiment.carried import carried
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentGuard, ExperimentTrial
 from steelyard.stats.contrasts import Contrast, Effect, Order, blocks_needed, contrast
 from steelyard.stats.exact import fails_more_p_value
@@ -199,7 +200,7 @@ def answers(
     ``is_over`` says that no block will follow; ``comparisons`` is how many intervals hold together, by
     default those of `comparisons_of`.
     """
-    values = values_by_arm(experiment)
+    values = carried(experiment).taken_out(values_by_arm(experiment))
     lost = {arm.name: 0 for arm in experiment.arms}
     for trial in experiment.trials:
         lost[trial.arm] += trial.value is None

@@ -18,6 +18,7 @@ from rich.text import Text
 from steelyard._base import command_text
 from steelyard.experiment.answers import Answer, GuardAnswer, GuardOutcome, Outcome, values_by_arm
 from steelyard.experiment.beginning import beginning
+from steelyard.experiment.carried import carried
 from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
@@ -82,6 +83,8 @@ def knee_sentence(curve: Response) -> str:
     return f"knee {place[found.side]} ({low} to {high}), where the curve {what}{gradually}"
 
 
+_SEEN_ERRORS = 2.6
+"""Standard errors from which the effect of an order is said."""
 GUARD_COLUMNS = ("change", "allowed", "blocks")
 
 
@@ -177,6 +180,20 @@ def _effects_of_order(answer: Answer, experiment: Experiment) -> list[str]:
     return found
 
 
+def _carried(experiment: Experiment) -> list[str]:
+    """Return what arms leave to the trials after them, where there are more than two and that is seen."""
+    lines = []
+    for arm, (effect, error) in carried(experiment).by_arm.items():
+        if abs(effect) > _SEEN_ERRORS * error:
+            ends = (change(math.exp(effect + by * _SEEN_ERRORS * error)) for by in (-1, 1))
+            span = " to ".join(ends)
+            lines.append(
+                f"a trial after one of {arm} is {change(math.exp(effect))} ({span}) beside those after any:"
+                " taken out of the answers and the means"
+            )
+    return lines
+
+
 def _rare(answer: Answer) -> str | None:
     """Return what a good answer may have missed: a collapse in few of the trials."""
     is_good = answer.outcome in (Outcome.BETTER, Outcome.EQUIVALENT)
@@ -230,6 +247,7 @@ def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
             for guard in answer.guards
             if guard.reason is not None
         ]
+    found += _carried(experiment)
     if (begins := beginning(experiment)) is not None:
         found.append(
             f"the first {begins.blocks} blocks are {change(begins.ratio)} beside the others,"

@@ -151,6 +151,42 @@ def _experiment(
     )
 
 
+def three_arms(random: Random, after: float, to_the_end: bool = False) -> Experiment:
+    """Three equal arms; whatever follows the last one differs by ``after``."""
+    names = ["a", "b", "c"]
+    base = _experiment(random, _calm, 0.0, to_the_end=to_the_end)
+    made = [(block, arm) for block, arms in enumerate(orders(names, _BLOCKS, base.plan.seed)) for arm in arms]
+    is_after = np.array([False, *(arm == "c" for _, arm in made[:-1])])
+    values = 1000 * np.exp(after * is_after + _NOISE * random.standard_normal(len(made)))
+    trials = [
+        base.trials[0].model_copy(
+            update={
+                "block": block,
+                "arm": arm,
+                "begin_ns": place * _SECOND,
+                "end_ns": (place + 1) * _SECOND,
+                "value": float(values[place]),
+            }
+        )
+        for place, (block, arm) in enumerate(made)
+    ]
+    arms = [base.arms[0].model_copy(update={"name": name}) for name in names]
+    return base.model_copy(update={"arms": arms, "trials": trials})
+
+
+def _any_named(random: Random, after: float, to_the_end: bool = False) -> Came:
+    """Whether any of three equal arms is called better or worse than the first."""
+    whole = three_arms(random, after, to_the_end)
+    looks = [] if to_the_end else range(1, _BLOCKS)
+    for block in looks:
+        so_far = whole.model_copy(update={"trials": whole.trials[: 3 * block]})
+        found = answers(so_far, is_over=False)
+        if all(answer.is_known for answer in found):
+            whole = so_far.model_copy(update={"status_reason": DECIDED})
+            break
+    return Came(any(answer.outcome in _NAMED for answer in answers(whole, is_over=True)))
+
+
 def _ended(whole: Experiment) -> Answer:
     """Return the answer with which an experiment ends that would have these trials."""
     if whole.plan.stop_early:
@@ -290,6 +326,21 @@ STATISTICS = (
             _no_effect("noise of 30 %", _noisy),
             _no_effect("the first trial of a block 5 % slower", _first_is_slow),
             _no_effect("what follows b is 5 % slower", _after_b, trials=600, before="19 %", quick=30),
+            *(
+                Situation(
+                    f"three arms, {words}",
+                    Claim.FALSE,
+                    partial(_any_named, after=after, to_the_end=to_the_end),
+                    trials=trials,
+                    quick=quick,
+                    before=before,
+                )
+                for words, after, to_the_end, trials, quick, before in (
+                    ("what follows one of them is 5 % slower", -0.05, False, 300, 10, "12 %"),
+                    ("what follows one of them is 5 % slower, `--to-the-end`", -0.05, True, 600, 60, ""),
+                    ("nothing carries over, `--to-the-end`", 0.0, True, 600, 60, ""),
+                )
+            ),
             _no_effect(
                 "what follows b is 5 % slower, `--to-the-end`", _after_b, to_the_end=True, before="59 %"
             ),
