@@ -265,9 +265,10 @@ def _left(threads: "Sequence[ThreadLooks]", span_ns: int) -> dict[str, float]:
     """Return for each kind of wait the share of ``span_ns`` that is left at least without it.
 
     Without the wait the time falls at most by all moments in which some thread waits so: no more than the
-    threads' such waits together. And it does not fall below the work of any one thread that was there for
-    most of the time: what it ran, and what it waited for a CPU or a disk otherwise. Its other sleep may be
-    for threads that would be done sooner.
+    threads' such waits together. And it does not fall below the work of a thread that was there for most of
+    the time: what it ran, and what it waited for a CPU or a disk otherwise. Its other sleep may be for
+    threads that would be done sooner. Of the threads with at least half of the busiest one's work the least
+    counts: which of them holds up the others is not known.
     """
     waits: dict[str, float] = {}
     works = []
@@ -282,10 +283,12 @@ def _left(threads: "Sequence[ThreadLooks]", span_ns: int) -> dict[str, float]:
         lasted = thread.last_ns - thread.first_ns
         if lasted > span_ns / 2:
             works.append({kind: parts.get(kind, 0.0) / span_ns for kind in _WORK})
+    most = max((sum(work.values()) for work in works), default=0.0)
+    busy = [work for work in works if sum(work.values()) >= most / 2]
     return {
         kind: max(
             1.0 - min(1.0, wait),
-            max((sum(work.values()) - work.get(kind, 0.0) for work in works), default=0.0),
+            min((sum(work.values()) - work.get(kind, 0.0) for work in busy), default=0.0),
         )
         for kind, wait in waits.items()
         if kind != "running"

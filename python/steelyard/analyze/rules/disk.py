@@ -9,7 +9,16 @@ from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.pressure.disk_limits import LimitedDisk
 from steelyard.analyze.pressure.kernel_activity import DiskActivity
 from steelyard.analyze.pressure.threads import kind_of
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, time_text, without_wait
+from steelyard.analyze.rules.findings import (
+    Evidence,
+    Finding,
+    held_up,
+    percent,
+    rule,
+    time_text,
+    wait_share,
+    without_wait,
+)
 
 WAIT_RATIO = 0.30
 IOWAIT_RATIO = 0.20
@@ -119,13 +128,15 @@ def _waits(conditions: Conditions) -> Finding | None:
             " (a limit, a lock of the file system, storage that is no disk of this machine)."
         )
     return Finding(
-        f"The program's threads wait {percent(of_all)} of their time for a disk (asleep in {where}).{detail}",
+        f"The program's threads wait {percent(of_all)} of their time for a disk (asleep in {where})"
+        f"{held_up(conditions, 'disk', of_all)}.{detail}",
         tuple(evidence),
         "Compare the latency with the disk's limits (`steelyard health --part disk`); overlap operations"
         " (more threads, io_uring), make them larger, or keep the data in memory.",
         min(0.97, 0.5 + 0.5 * share),
         gain=f"{without_wait(conditions, 'disk', share)}, if nothing waited",
         part=None if is_idle else _part(disk),
+        explained_ratio=wait_share(conditions, "disk", of_all),
     )
 
 

@@ -237,14 +237,24 @@ def at_most(share: float) -> str:
     return factor if factor.startswith("over") else f"at most {factor}"
 
 
-def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
-    """Return the gain of a program whose threads did not wait for ``kind``; of a run without a program,
-    ``otherwise`` is the share of the time that is lost.
+def wait_share(conditions: Conditions, kind: str, otherwise: float) -> float:
+    """Return the share of the elapsed time that waits for ``kind`` may cost a program at most.
 
-    The base is the elapsed time (Amdahl): threads that only sleep do not make the bound lower.
+    Of a run without a program it is ``otherwise``. Threads that only sleep do not make it lower.
     """
     target = conditions.target
-    return f"{at_most(min(0.99, otherwise if target is None else 1.0 - target.left_without(kind)))}"
+    return min(0.99, otherwise if target is None else 1.0 - target.left_without(kind))
+
+
+def held_up(conditions: Conditions, kind: str, of_all: float) -> str:
+    """Return what to add to ``of_all``, the waits' share of all threads' time, where it cost more than that."""
+    cost = wait_share(conditions, kind, of_all)
+    return f", and may be held up by it {percent(cost)} of the time" if cost > of_all + 0.02 else ""
+
+
+def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
+    """Return the gain of a program whose threads did not wait for ``kind`` (Amdahl, of `wait_share`)."""
+    return at_most(wait_share(conditions, kind, otherwise))
 
 
 def without_work(conditions: Conditions, share: float) -> str:

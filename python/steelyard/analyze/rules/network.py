@@ -7,10 +7,12 @@ from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.rules.findings import (
     Evidence,
     Finding,
+    held_up,
     percent,
     rate_text,
     rule,
     threshold_rule,
+    wait_share,
     without_wait,
 )
 
@@ -120,7 +122,8 @@ def _waits(conditions: Conditions) -> Finding | None:
             " neither the network path."
         )
     return Finding(
-        f"The program's threads sleep {percent(of_all)} of their time in sockets {reason}.",
+        f"The program's threads sleep {percent(of_all)} of their time in sockets {reason}"
+        f"{held_up(conditions, 'network', of_all)}.",
         (
             Evidence("threads' time asleep in sockets", of_all, "ratio"),
             Evidence("the same of their time without waits for a CPU", share, "ratio", WAIT_RATIO),
@@ -129,6 +132,7 @@ def _waits(conditions: Conditions) -> Finding | None:
         step,
         0.45 + 0.4 * share,
         gain=f"{without_wait(conditions, 'network', share)}, if nothing waited for it",
+        explained_ratio=wait_share(conditions, "network", of_all),
         part="network" if moved >= MOVED_BYTES_PER_S else None,
         sure=False,
     )

@@ -8,7 +8,17 @@ from steelyard.analyze.own_cpu import blame
 from steelyard.analyze.pressure.threads import CPU
 from steelyard.analyze.rules.cpu import cpu_demand
 from steelyard.analyze.rules.disk import limited_disk
-from steelyard.analyze.rules.findings import Evidence, Finding, at_most, percent, rule, without, without_wait
+from steelyard.analyze.rules.findings import (
+    Evidence,
+    Finding,
+    at_most,
+    held_up,
+    percent,
+    rule,
+    wait_share,
+    without,
+    without_wait,
+)
 
 OVERSUBSCRIBED_FACTOR = 1.5
 WAITING_PER_CPU = 0.75
@@ -82,6 +92,8 @@ def _taken(conditions: Conditions) -> Finding | None:
         return None
     waiting = lost if target.waiting_ratio is None else target.waiting_ratio
     cpus = target.cpus.value or 0.0
+    # More than all of its CPUs a program cannot use.
+    cost = min(wait_share(conditions, CPU, lost), 1.0 - cpus / count)
     return Finding(
         f"The program's threads could use {demand:.2g} CPUs and got {cpus:.2g}, though there are {count}:"
         f" other processes use {others:.1f} CPUs.",
@@ -92,8 +104,9 @@ def _taken(conditions: Conditions) -> Finding | None:
         ),
         "Look at the busiest processes in the report; give the program dedicated CPUs or a larger weight.",
         min(0.9, 0.3 + lost),
-        gain=f"{at_most(1.0 - max(target.left_without(CPU), cpus / count))}, with dedicated CPUs",
+        gain=f"{at_most(cost)}, with dedicated CPUs",
         blame="neighbours",
+        explained_ratio=cost,
     )
 
 
@@ -119,7 +132,8 @@ def _locks(conditions: Conditions) -> Finding | None:
     return Finding(
         f"{target.lock_threads} of {max(target.threads_high, target.lock_threads)} threads sleep in futex,"
         f" {percent(of_all)} of the time of all threads, and are put on a CPU {switches:,.0f} times per"
-        f" second each, while the program uses {cpus:.1f} CPUs: likely they wait for the same lock.",
+        f" second each, while the program uses {cpus:.1f} CPUs: likely they wait for the same lock"
+        f"{held_up(conditions, 'lock', of_all)}.",
         (
             Evidence("threads' time asleep in futex", of_all, "ratio"),
             Evidence("the same of their time without waits for a CPU", share, "ratio", LOCK_RATIO),
@@ -132,6 +146,7 @@ def _locks(conditions: Conditions) -> Finding | None:
         gain=f"at most {max(1.0, min(most, bound)):.1f} x on this machine, without the waits",
         part="locks",
         sure=False,
+        explained_ratio=wait_share(conditions, "lock", of_all),
     )
 
 
@@ -152,13 +167,15 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
     )
     inside = f" (in {where})" if where else ""
     return Finding(
-        f"The threads wait {percent(share)} of their time for locks in the kernel{inside}.",
+        f"The threads wait {percent(share)} of their time for locks in the kernel{inside}"
+        f"{held_up(conditions, 'kernel lock', share)}.",
         (Evidence("asleep in kernel locks", share, "ratio", KERNEL_LOCK_RATIO),),
         "Find the callers (`perf trace -s`, /proc/PID/stack). An rwsem is often mmap_lock: call mmap and"
         " munmap less often.",
         0.4 + 0.5 * share,
         gain=without_wait(conditions, "kernel lock", share),
         part="locks",
+        explained_ratio=wait_share(conditions, "kernel lock", share),
     )
 
 
