@@ -247,7 +247,7 @@ def wait_share(conditions: Conditions, kind: str, otherwise: float) -> float:
 
 
 def held_up(conditions: Conditions, kind: str, of_all: float) -> str:
-    """Return what to add to ``of_all``, the waits' share of all threads' time, where it cost more than that."""
+    """Return what to add to ``of_all``, the waits' share of all threads' time, where they cost more."""
     cost = wait_share(conditions, kind, of_all)
     return f", and may be held up by it {percent(cost)} of the time" if cost > of_all + 0.02 else ""
 
