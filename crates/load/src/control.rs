@@ -3,14 +3,12 @@
 //! Phases are cut at times that are published at least `NOTICE_NS` ahead, so that every thread cuts at the
 //! same moment however late it looks.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::latency::{Latencies, histogram};
-use crate::mix::Operation;
+use crate::latency::Latencies;
+use crate::tally::Tally;
 
 /// How far ahead of its time a phase change is published.
 pub const NOTICE_NS: u64 = 50_000_000;
@@ -173,12 +171,14 @@ pub struct Interval {
     pub end_ns: u64,
     /// Counts.
     pub counts: Counts,
+    /// What became, in the interval, of requests of the measure phase.
+    pub tally: Tally,
     /// Latencies of answers and sends in the interval, of requests that were due in it too; after `fold`,
     /// of all.
     pub latencies: Latencies,
     /// Of requests that were due in an earlier interval of the measure phase.
     pub late: Latencies,
-    /// Of other requests that were due earlier.
+    /// Of other requests that were due earlier; `fold` leaves them here too.
     pub foreign: Latencies,
     /// Answers that are counted and not recorded: response and service time, ns.
     answers: Repeated,
@@ -230,7 +230,9 @@ impl Interval {
     /// Adds what another thread saw in the same interval, and calls `between` between pieces of the work.
     pub fn add(&mut self, other: &Self, between: &mut dyn FnMut()) {
         self.counts.add(&other.counts);
+        self.tally.add(&other.tally);
         self.latencies.add_in_pieces(&other.latencies, between);
+        self.foreign.add_in_pieces(&other.foreign, between);
     }
 
     /// Counts the answer to a request that was due at `intended_ns`.
@@ -314,10 +316,10 @@ impl Interval {
 
     /// Adds up the latencies of requests that were due earlier with the others.
     pub fn fold(&mut self) {
+        self.foreign.complete();
         self.latencies.add(&self.late);
         self.latencies.add(&self.foreign);
         self.late.clear();
-        self.foreign.clear();
         self.latencies.complete();
     }
 
@@ -329,98 +331,9 @@ impl Interval {
         self.answers = Repeated::default();
         self.sends = Repeated::default();
         self.counts = Counts::default();
+        self.tally = Tally::default();
         self.begin_ns = begin_ns;
         self.end_ns = begin_ns;
-    }
-}
-
-/// Counts of one operation.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct OperationCounts {
-    /// Answered without an error.
-    pub completed: u64,
-    /// Keys found.
-    pub hits: u64,
-    /// Keys not found.
-    pub misses: u64,
-}
-
-/// Counts of one thread over the requests whose intended time fell in the measure phase.
-#[derive(Debug, Default, Clone)]
-pub struct Measured {
-    /// Requests.
-    pub intended: u64,
-    /// Encoded for a connection.
-    pub sent: u64,
-    /// Answered without an error.
-    pub completed: u64,
-    /// Failed.
-    pub errors: u64,
-    /// Failures by kind.
-    pub errors_by_kind: BTreeMap<&'static str, u64>,
-    /// Of those answered without an error, how many in each class of answers that the protocol has.
-    pub answers_by_class: BTreeMap<&'static str, u64>,
-    /// Sent and neither answered nor failed at the end.
-    pub outstanding: u64,
-    /// Never sent.
-    pub unsent: u64,
-    /// Open loop: noticed more than `LATE_NS` after they were due.
-    pub noticed_late: u64,
-    /// One for each of the workload's operations.
-    pub operations: Vec<OperationCounts>,
-    /// Response times of each of them, empty where there is but one to draw from.
-    pub responses: Vec<Histogram<u64>>,
-    /// Connections that their servers ended in order, over the whole load.
-    pub connections_ended: u64,
-    /// Connections lost over the whole load.
-    pub connections_lost: u64,
-    /// Attempts to connect again that failed.
-    pub connects_failed: u64,
-}
-
-impl Measured {
-    /// Nothing counted yet of a workload of these operations.
-    pub fn of(operations: &[Operation]) -> Self {
-        let drawn = operations.iter().filter(|o| o.weight > 0.0).count();
-        let responses = if drawn > 1 { operations.len() } else { 0 };
-        Self {
-            operations: vec![OperationCounts::default(); operations.len()],
-            responses: vec![histogram(); responses],
-            ..Self::default()
-        }
-    }
-
-    /// Adds the counts of `other`.
-    pub fn add(&mut self, other: &Self) {
-        self.intended += other.intended;
-        self.sent += other.sent;
-        self.completed += other.completed;
-        self.errors += other.errors;
-        for (kind, count) in &other.errors_by_kind {
-            *self.errors_by_kind.entry(kind).or_default() += count;
-        }
-        for (class, count) in &other.answers_by_class {
-            *self.answers_by_class.entry(class).or_default() += count;
-        }
-        self.outstanding += other.outstanding;
-        self.unsent += other.unsent;
-        self.noticed_late += other.noticed_late;
-        if self.operations.len() < other.operations.len() {
-            self.operations
-                .resize_with(other.operations.len(), OperationCounts::default);
-        }
-        for (to, from) in self.operations.iter_mut().zip(&other.operations) {
-            to.completed += from.completed;
-            to.hits += from.hits;
-            to.misses += from.misses;
-        }
-        for (to, from) in self.responses.iter_mut().zip(&other.responses) {
-            to.add(from)
-                .expect("all latency histograms have the same bounds");
-        }
-        self.connections_ended += other.connections_ended;
-        self.connections_lost += other.connections_lost;
-        self.connects_failed += other.connects_failed;
     }
 }
 

@@ -86,6 +86,20 @@ impl Latencies {
         }
     }
 
+    /// Takes out the counts of `other`, which were added before; an error says that they were not.
+    pub fn take_out(&mut self, other: &Self) -> Result<(), String> {
+        for (from, out) in [
+            (&mut self.response, &other.response),
+            (&mut self.service, &other.service),
+            (&mut self.lag, &other.lag),
+            (&mut self.queued, &other.queued),
+        ] {
+            from.subtract(out)
+                .map_err(|error| format!("a histogram lacks a part of it: {error}"))?;
+        }
+        Ok(())
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         // An empty histogram is left alone: clearing touches all of its memory.

@@ -37,6 +37,7 @@ mod sizes;
 pub mod slo;
 mod summary;
 pub mod sweep;
+pub mod tally;
 pub mod trace;
 pub mod verdict;
 pub mod workload;

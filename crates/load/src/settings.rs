@@ -179,6 +179,11 @@ impl Settings {
         }
     }
 
+    /// The length of the warm-up, ns; `u64::MAX` where an order ends it.
+    pub fn known_warmup_ns(&self) -> u64 {
+        if self.hold { u64::MAX } else { self.warmup_ns }
+    }
+
     /// Refuses what cannot be run.
     pub fn check(&self) -> Result<(), LoadError> {
         let wrong = |name, why: &str| Err(LoadError::setting(name, why.to_owned()));

@@ -8,12 +8,13 @@ use steelyard_record::{
     LoadRequests, LoadResult, LoadSettings, LoadThread, Tool, Verdict,
 };
 
-use crate::control::{Counts, Interval, Measured, Phase};
+use crate::control::{Counts, Interval, Phase};
 use crate::latency::{Latencies, quantile, summary};
 use crate::mix::Effect;
 use crate::protocol::Protocol;
 use crate::settings::Settings;
-use crate::verdict::{Evidence, judge, under_way};
+use crate::tally::Measured;
+use crate::verdict::{Evidence, Rate, judge};
 use crate::workload::Workload;
 
 /// What a finished load leaves behind.
@@ -81,10 +82,17 @@ pub fn result(
     let throughput_per_s = over(total.completed as f64, seconds);
     let offered_per_s = settings
         .offers_per_s()
-        .map(|_| over(measured.intended as f64, seconds));
-    let achieved_ratio = offered_per_s.map(|offered| over(throughput_per_s, offered));
+        .map(|_| over(measured.tally.due as f64, seconds));
+    let requests = requests(settings.protocol, measured);
+    let rate = offered_per_s.map(|_| Rate {
+        requests: requests.clone(),
+        response_mean_ns: outcome.latencies.response.mean(),
+        length_ns: outcome.end_ns - outcome.begin_ns,
+        warmup_ns: settings.known_warmup_ns(),
+    });
     let threads = thread_rows(&outcome.threads, seconds);
-    let verdict = verdict(&outcome, achieved_ratio, &threads);
+    let achieved_ratio = rate.as_ref().map(Rate::achieved_ratio);
+    let verdict = verdict(&outcome, rate, &threads);
     LoadResult {
         kind: Kind::of::<LoadResult>(),
         tool: Tool {
@@ -97,7 +105,7 @@ pub fn result(
         begin_ns: outcome.begin_ns,
         end_ns: outcome.end_ns,
         interrupted: outcome.interrupted,
-        requests: requests(settings.protocol, measured),
+        requests,
         operations: operations(workload, measured, &outcome.latencies),
         throughput_per_s,
         offered_per_s,
@@ -118,17 +126,11 @@ fn over(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-fn verdict(outcome: &Outcome, achieved_ratio: Option<f64>, threads: &[LoadThread]) -> Verdict {
+fn verdict(outcome: &Outcome, rate: Option<Rate>, threads: &[LoadThread]) -> Verdict {
     let latencies = &outcome.latencies;
     judge(&Evidence {
         measured: &outcome.measured,
-        achieved_ratio,
-        under_way: under_way(
-            achieved_ratio.unwrap_or(0.0),
-            outcome.measured.intended,
-            latencies.response.mean(),
-            outcome.end_ns - outcome.begin_ns,
-        ),
+        rate,
         busy_ratio: threads
             .iter()
             .map(|thread| thread.busy_ratio)
@@ -147,10 +149,10 @@ pub fn lag_ratio(latencies: &Latencies) -> Option<f64> {
 
 fn requests(protocol: Protocol, measured: &Measured) -> LoadRequests {
     LoadRequests {
-        intended: measured.intended,
-        sent: measured.sent,
-        completed: measured.completed,
-        errors: measured.errors,
+        intended: measured.tally.due,
+        sent: measured.tally.sent,
+        completed: measured.tally.completed,
+        errors: measured.tally.errors,
         errors_by_kind: measured
             .errors_by_kind
             .iter()
@@ -159,6 +161,8 @@ fn requests(protocol: Protocol, measured: &Measured) -> LoadRequests {
         answers_by_class: answers_by_class(protocol, measured),
         outstanding_at_end: measured.outstanding,
         unsent: measured.unsent,
+        completed_after: Some(measured.tally.completed_after),
+        completed_from_before: Some(measured.tally.completed_from_before),
     }
 }
 

@@ -1,18 +1,16 @@
 //! Whether the generator vouches for a result: one check a question, each with its figure and its bound.
 
-use steelyard_record::{BOUNDS, Check, Level, Levels, Verdict};
+use steelyard_record::{BOUNDS, Check, Level, Levels, LoadRequests, Verdict};
 
-use crate::control::Measured;
+use crate::tally::{Measured, Tally};
 
 /// What the checks look at.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     /// Counts of the measure phase.
     pub measured: &'a Measured,
-    /// Completed over offered, None in a closed loop.
-    pub achieved_ratio: Option<f64>,
-    /// Requests that are under way at any moment, the mean.
-    pub under_way: f64,
+    /// Whether the offered rate was reached, None in a closed loop.
+    pub rate: Option<Rate>,
     /// The busiest thread's share of its CPU.
     pub busy_ratio: f64,
     /// Whether the load was stopped before its time.
@@ -49,12 +47,8 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         unanswered(measured),
         unsent(measured),
     ];
-    if let Some(achieved_ratio) = evidence.achieved_ratio {
-        checks.push(achieved(
-            achieved_ratio,
-            evidence.under_way,
-            measured.intended,
-        ));
+    if let Some(rate) = &evidence.rate {
+        checks.push(achieved(rate));
         checks.push(generator_late(evidence));
     }
     checks.push(generator_bound(evidence));
@@ -81,21 +75,25 @@ fn interrupted(evidence: &Evidence<'_>) -> Check {
 }
 
 fn errors(measured: &Measured) -> Check {
-    let ended = measured.completed + measured.errors;
-    let ratio = measured.errors as f64 / ended.max(1) as f64;
-    let claim = format!("{} of {ended} requests failed.", measured.errors);
+    let Tally {
+        completed, errors, ..
+    } = measured.tally;
+    let finished = completed + errors;
+    let ratio = errors as f64 / finished.max(1) as f64;
+    let claim = format!("{errors} of {finished} finished requests failed.");
     above("errors", BOUNDS.error_ratio, claim, ratio)
 }
 
 fn unanswered(measured: &Measured) -> Check {
-    let ratio = measured.outstanding as f64 / measured.intended.max(1) as f64;
+    let (due, sent) = (measured.tally.due, measured.tally.sent);
+    let ratio = measured.outstanding as f64 / due.max(1) as f64;
     let level = if ratio > BOUNDS.error_ratio.invalid {
         Level::Invalid
     } else {
         Level::Suspect
     };
     let claim = format!(
-        "{} requests were not answered by the end.",
+        "{} of {sent} sent requests were not answered by the end.",
         measured.outstanding
     );
     let fails = measured.outstanding > 0;
@@ -105,46 +103,104 @@ fn unanswered(measured: &Measured) -> Check {
 fn unsent(measured: &Measured) -> Check {
     let claim = format!(
         "{} of {} due requests were never sent.",
-        measured.unsent, measured.intended
+        measured.unsent, measured.tally.due
     );
     let (fails, value) = (measured.unsent > 0, measured.unsent as f64);
     check("unsent", Level::Invalid, fails, claim, value, 0.0)
 }
 
-/// Requests that are under way at any moment: Little's law over `achieved_ratio` of `due` requests.
-pub fn under_way(achieved_ratio: f64, due: u64, response_mean_ns: f64, length_ns: u64) -> f64 {
-    achieved_ratio * due as f64 * response_mean_ns / length_ns.max(1) as f64
+/// What an open loop achieved of its rate.
+#[derive(Debug, Clone)]
+pub struct Rate {
+    /// The requests that were due in the measure phase.
+    pub requests: LoadRequests,
+    /// Mean response time of the requests, ns.
+    pub response_mean_ns: f64,
+    /// Length of the phase, ns.
+    pub length_ns: u64,
+    /// Length of the warm-up, ns.
+    pub warmup_ns: u64,
+}
+
+impl Rate {
+    /// Requests that were completed in the phase, whenever due.
+    fn completed_in_phase(&self) -> u64 {
+        let requests = &self.requests;
+        requests.completed - requests.completed_after.unwrap_or(0)
+            + requests.completed_from_before.unwrap_or(0)
+    }
+
+    /// Completed in the phase over due in it.
+    pub fn achieved_ratio(&self) -> f64 {
+        self.completed_in_phase() as f64 / self.requests.intended.max(1) as f64
+    }
+
+    /// Requests that are under way at any moment: Little's law over those that were completed.
+    fn under_way(&self) -> f64 {
+        self.completed_in_phase() as f64 * self.response_mean_ns / self.length_ns.max(1) as f64
+    }
+
+    /// What became of those due that were not completed in the phase.
+    fn others(&self) -> String {
+        let requests = &self.requests;
+        let others = [
+            (requests.errors, "failed"),
+            (requests.outstanding_at_end, "unanswered"),
+            (requests.unsent, "never sent"),
+            (requests.completed_after.unwrap_or(0), "completed later"),
+        ];
+        let others = others.iter().filter(|(count, _)| *count > 0);
+        let others: Vec<String> = others
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        match others.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", others.join(", ")),
+        }
+    }
+
+    /// Whether answers that only came after the phase are all that is missing, and there was no time for them before.
+    fn is_cold(&self) -> bool {
+        self.requests.completed == self.requests.intended
+            && (self.warmup_ns as f64) < self.response_mean_ns
+    }
 }
 
 /// Whether the rate was reached. What is under way at the end was due and is not complete, what was under way at the
 /// begin is complete and was not due: their difference is chance, of a standard deviation of the root of their sum.
-pub fn achieved(ratio: f64, under_way: f64, due: u64) -> Check {
+pub fn achieved(rate: &Rate) -> Check {
+    let (due, under_way) = (rate.requests.intended, rate.under_way());
+    let ratio = rate.achieved_ratio();
     let chance = 3.0 * (2.0 * under_way + 2.0).sqrt() / due.max(1) as f64;
     let is_short = ratio < BOUNDS.achieved_ratio;
-    let explained = match is_short && ratio + chance >= BOUNDS.achieved_ratio {
-        true => format!(
+    let is_explained = is_short && ratio + chance >= BOUNDS.achieved_ratio;
+    let explained = match (is_explained, is_short && rate.is_cold()) {
+        (true, _) => format!(
             "; the {:.0} requests that are under way at any time explain the rest",
             under_way.max(1.0)
         ),
-        false => String::new(),
+        (_, true) => "; the warm-up is shorter than the mean response time".to_owned(),
+        _ => String::new(),
     };
-    check(
-        "achieved",
-        Level::Invalid,
-        is_short && explained.is_empty(),
-        format!(
-            "Answers came at {:.2} % of the offered rate{explained}.",
-            ratio * 100.0
-        ),
-        ratio,
-        BOUNDS.achieved_ratio,
-    )
+    let claim = format!(
+        "{:.2} % of the offered rate was achieved: {} completed for {due} due{}{explained}.",
+        ratio * 100.0,
+        rate.completed_in_phase(),
+        rate.others(),
+    );
+    let fails = is_short && !is_explained;
+    let bound = BOUNDS.achieved_ratio;
+    check("achieved", Level::Invalid, fails, claim, ratio, bound)
 }
 
 /// Asked in an open loop only: in a closed one nothing is due.
 fn generator_late(evidence: &Evidence<'_>) -> Check {
-    let late = evidence.measured.noticed_late;
-    let ratio = late as f64 / evidence.measured.intended.max(1) as f64;
+    let Tally {
+        due,
+        noticed_late: late,
+        ..
+    } = evidence.measured.tally;
+    let ratio = late as f64 / due.max(1) as f64;
     // A millisecond spoils a response time of one, not one of a hundred.
     let matters = evidence.lag_and_response_ns.is_none_or(|(lag, response)| {
         lag as f64 > BOUNDS.generator_lag_of_response_ratio * response as f64
@@ -158,7 +214,7 @@ fn generator_late(evidence: &Evidence<'_>) -> Check {
         "generator-late",
         Level::Suspect,
         ratio > BOUNDS.generator_late_ratio && matters,
-        format!("{late} requests were started more than 1 ms late{consequence}"),
+        format!("{late} of {due} due requests were noticed more than 1 ms late{consequence}"),
         ratio,
         BOUNDS.generator_late_ratio,
     )
@@ -166,7 +222,7 @@ fn generator_late(evidence: &Evidence<'_>) -> Check {
 
 /// A busy generator sets the rate of a closed loop, and delays the requests of an open one.
 fn generator_bound(evidence: &Evidence<'_>) -> Check {
-    let open = evidence.achieved_ratio.is_some();
+    let open = evidence.rate.is_some();
     let busy = evidence.busy_ratio;
     let claim = format!(
         "The busiest generator thread used {:.0} % of its CPU.",
@@ -187,7 +243,7 @@ fn generator_bound(evidence: &Evidence<'_>) -> Check {
 /// only measuring the server can show.
 fn generator_lag(evidence: &Evidence<'_>) -> Option<Check> {
     let ratio = evidence.lag_ratio?;
-    let open = evidence.achieved_ratio.is_some();
+    let open = evidence.rate.is_some();
     let mut bounds = BOUNDS.headline_ratio;
     if !open {
         bounds.invalid = f64::INFINITY;
@@ -200,8 +256,11 @@ fn generator_lag(evidence: &Evidence<'_>) -> Option<Check> {
 }
 
 fn samples(measured: &Measured) -> Check {
-    let (answers, bound) = (measured.completed, BOUNDS.samples_beyond_percentile * 100);
-    let level = if answers == 0 {
+    let (completed, bound) = (
+        measured.tally.completed,
+        BOUNDS.samples_beyond_percentile * 100,
+    );
+    let level = if completed == 0 {
         Level::Invalid
     } else {
         Level::Suspect
@@ -209,9 +268,9 @@ fn samples(measured: &Measured) -> Check {
     check(
         "samples",
         level,
-        answers < bound,
-        format!("{answers} answers; the 99th percentile needs {bound}."),
-        answers as f64,
+        completed < bound,
+        format!("{completed} completed requests; the 99th percentile needs {bound}."),
+        completed as f64,
         bound as f64,
     )
 }
@@ -232,24 +291,52 @@ mod tests {
     use super::*;
 
     fn good() -> Measured {
-        Measured {
-            intended: 100_000,
+        of(Tally {
+            due: 100_000,
             sent: 100_000,
             completed: 100_000,
+            ..Tally::default()
+        })
+    }
+
+    fn of(tally: Tally) -> Measured {
+        Measured {
+            tally,
             ..Measured::default()
+        }
+    }
+
+    /// A rate of which `late` of `due` requests were completed after the phase only.
+    fn rate(due: u64, late: u64, response_mean_ns: f64) -> Rate {
+        let golden = include_str!("../../../schemas/golden/load_result.json");
+        let golden: steelyard_record::LoadResult = serde_json::from_str(golden).unwrap();
+        Rate {
+            requests: LoadRequests {
+                intended: due,
+                sent: due,
+                completed: due,
+                errors: 0,
+                outstanding_at_end: 0,
+                unsent: 0,
+                completed_after: Some(late),
+                completed_from_before: Some(0),
+                ..golden.requests
+            },
+            response_mean_ns,
+            length_ns: 5_000_000_000,
+            warmup_ns: u64::MAX,
         }
     }
 
     fn failing(
         measured: &Measured,
-        achieved_ratio: Option<f64>,
+        late: Option<u64>,
         busy_ratio: f64,
         interrupted: bool,
     ) -> Vec<(String, Level)> {
         let verdict = judge(&Evidence {
             measured,
-            achieved_ratio,
-            under_way: 0.0,
+            rate: late.map(|late| rate(100_000, late, 0.0)),
             busy_ratio,
             interrupted,
             lag_and_response_ns: None,
@@ -265,28 +352,40 @@ mod tests {
 
     #[test]
     fn what_is_under_way_at_both_ends_is_no_missed_rate() {
-        let level = |ratio, under_way, due| achieved(ratio, under_way, due).level;
+        let level = |due, late, mean_ns| achieved(&rate(due, late, mean_ns)).level;
         // 50 requests a second of 200 ms for 5 s: ten under way, about 4.5 more or less at each end.
-        let ten = under_way(0.968, 281, 2e8, 5_000_000_000);
+        let ten = rate(281, 9, 2e8).under_way();
         assert!((ten - 10.9).abs() < 0.1, "{ten}");
-        assert_eq!(level(0.968, ten, 281), Level::Valid);
-        assert_eq!(level(0.98, 0.1, 10_000), Level::Invalid);
+        assert_eq!(level(281, 9, 2e8), Level::Valid);
+        assert_eq!(level(10_000, 200, 5e4), Level::Invalid);
         // Ten of 10,000 explain no missing hundred, nor does a queue that grows for the whole time.
-        assert_eq!(level(0.98, 10.0, 10_000), Level::Invalid);
+        assert_eq!(level(10_000, 200, 5e6), Level::Invalid);
+        assert_eq!(level(1010, 606, 1.5e9), Level::Invalid);
+    }
+
+    #[test]
+    fn a_rate_that_was_missed_says_what_became_of_the_requests() {
+        let mut half = rate(900, 350, 1e5);
+        (half.requests.completed, half.requests.errors) = (550, 350);
+        half.requests.completed_after = Some(0);
         assert_eq!(
-            level(0.4, under_way(0.4, 1010, 1.5e9, 5_000_000_000), 1010),
-            Level::Invalid
+            achieved(&half).claim,
+            "61.11 % of the offered rate was achieved: 550 completed for 900 due (350 failed)."
         );
+        let mut cold = rate(100, 40, 4e8);
+        cold.warmup_ns = 0;
+        let told = achieved(&cold).claim;
+        let end = "(40 completed later); the warm-up is shorter than the mean response time.";
+        assert!(told.ends_with(end), "{told}");
     }
 
     #[test]
     fn lag_objects_by_its_share_of_the_response_time() {
         let measured = good();
-        let level = |achieved_ratio, lag_ratio| {
+        let level = |is_open: bool, lag_ratio| {
             let verdict = judge(&Evidence {
                 measured: &measured,
-                achieved_ratio,
-                under_way: 0.0,
+                rate: is_open.then(|| rate(100_000, 0, 0.0)),
                 busy_ratio: 0.5,
                 interrupted: false,
                 lag_and_response_ns: None,
@@ -295,21 +394,21 @@ mod tests {
             let found = verdict.checks.into_iter().find(|c| c.id == "generator-lag");
             found.map(|c| c.level)
         };
-        assert_eq!(level(Some(1.0), None), None);
-        assert_eq!(level(Some(1.0), Some(0.05)), Some(Level::Valid));
-        assert_eq!(level(Some(1.0), Some(0.06)), Some(Level::Suspect));
-        assert_eq!(level(Some(1.0), Some(0.21)), Some(Level::Invalid));
-        assert_eq!(level(None, Some(0.05)), Some(Level::Valid));
-        assert_eq!(level(None, Some(0.57)), Some(Level::Suspect));
+        assert_eq!(level(true, None), None);
+        assert_eq!(level(true, Some(0.05)), Some(Level::Valid));
+        assert_eq!(level(true, Some(0.06)), Some(Level::Suspect));
+        assert_eq!(level(true, Some(0.21)), Some(Level::Invalid));
+        assert_eq!(level(false, Some(0.05)), Some(Level::Valid));
+        assert_eq!(level(false, Some(0.57)), Some(Level::Suspect));
     }
 
     #[test]
     fn each_check_fails_alone() {
         let one = |id: &str, level| vec![(id.to_owned(), level)];
         assert_eq!(failing(&good(), None, 0.5, false), []);
-        assert_eq!(failing(&good(), Some(1.0), 0.5, false), []);
+        assert_eq!(failing(&good(), Some(0), 0.5, false), []);
         assert_eq!(
-            failing(&good(), Some(0.989), 0.5, false),
+            failing(&good(), Some(1_100), 0.5, false),
             one("achieved", Level::Invalid)
         );
         assert_eq!(
@@ -317,47 +416,38 @@ mod tests {
             one("generator-bound", Level::Suspect)
         );
         assert_eq!(
-            failing(&good(), Some(1.0), 0.95, false),
+            failing(&good(), Some(0), 0.95, false),
             one("generator-bound", Level::Invalid)
         );
         assert_eq!(
             failing(&good(), None, 0.5, true),
             one("interrupted", Level::Invalid)
         );
-        let measured = Measured {
-            errors: 101,
-            ..good()
-        };
+        let mut measured = good();
+        measured.tally.errors = 101;
         assert_eq!(
             failing(&measured, None, 0.5, false),
             one("errors", Level::Invalid)
         );
-        let measured = Measured {
-            errors: 99,
-            ..good()
-        };
+        let mut measured = good();
+        measured.tally.errors = 99;
         assert_eq!(
             failing(&measured, None, 0.5, false),
             one("errors", Level::Suspect)
         );
-        let measured = Measured {
-            errors: 1,
-            ..good()
-        };
+        let mut measured = good();
+        measured.tally.errors = 1;
         assert_eq!(failing(&measured, None, 0.5, false), []);
-        let measured = Measured {
-            noticed_late: 200,
-            ..good()
-        };
+        let mut measured = good();
+        measured.tally.noticed_late = 200;
         assert_eq!(
-            failing(&measured, Some(1.0), 0.5, false),
+            failing(&measured, Some(0), 0.5, false),
             one("generator-late", Level::Suspect)
         );
         let late_by = |lag_and_response_ns| {
             let verdict = judge(&Evidence {
                 measured: &measured,
-                achieved_ratio: Some(1.0),
-                under_way: 0.0,
+                rate: Some(rate(100_000, 0, 0.0)),
                 busy_ratio: 0.5,
                 interrupted: false,
                 lag_and_response_ns,
@@ -391,18 +481,14 @@ mod tests {
             failing(&measured, None, 0.5, false),
             one("unanswered", Level::Invalid)
         );
-        let measured = Measured {
-            completed: 999,
-            ..good()
-        };
+        let mut measured = good();
+        measured.tally.completed = 999;
         assert_eq!(
             failing(&measured, None, 0.5, false),
             one("samples", Level::Suspect)
         );
-        let measured = Measured {
-            completed: 0,
-            ..good()
-        };
+        let mut measured = good();
+        measured.tally.completed = 0;
         assert_eq!(
             failing(&measured, None, 0.5, false),
             one("samples", Level::Invalid)

@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::version::{Kind, Record};
 use crate::{Clock, Level, Verdict};
 
-/// What a load generator offered and what came back: `load.json`. Everything but `series` covers the
-/// measure phase only.
+/// What a load generator offered and what came back: `load.json`. Everything but `series` covers the measure phase only.
+///
+/// A request belongs to the phase in which it was due: `requests`, `operations`, `latency` and `offered_per_s`
+/// are of the requests that were due in it, whenever they ended. `throughput_per_s`, bytes, `threads` and `cpu` are of
+/// what happened in it, whenever due.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
     /// Schema version and kind.
@@ -30,15 +33,15 @@ pub struct LoadResult {
     pub requests: LoadRequests,
     /// Counts by operation, `get` and `set` for a cache.
     pub operations: BTreeMap<String, LoadOperations>,
-    /// Completed requests per second, errors excluded.
+    /// Requests per second that were completed in the phase, whenever they were due; errors excluded.
     pub throughput_per_s: f64,
     /// Requests per second that the schedule asked for, null in a closed loop.
     pub offered_per_s: Option<f64>,
-    /// Completed over offered, null in a closed loop.
+    /// Completed in the phase over due in it, `throughput_per_s` over `offered_per_s`; null in a closed loop.
     pub achieved_ratio: Option<f64>,
-    /// Bytes written to the server.
+    /// Bytes written to the server in the phase, for every request.
     pub sent_bytes: u64,
-    /// Bytes read from the server.
+    /// Bytes read from the server in the phase, for every request.
     pub received_bytes: u64,
     /// Distributions.
     pub latency: LoadLatency,
@@ -67,7 +70,7 @@ pub struct LoadHost {
     pub connections: u32,
     /// Requests per second that its schedule asked for, null in a closed loop.
     pub offered_per_s: Option<f64>,
-    /// Completed requests per second.
+    /// Requests per second that were completed in the phase, whenever due.
     pub throughput_per_s: f64,
     /// Answered without an error.
     pub completed: u64,
@@ -82,8 +85,8 @@ pub struct LoadHost {
     /// Its verdict about its own part.
     pub verdict: Level,
     /// Why it was lost before the end, null where it was not. When one is lost, the record holds what every host
-    /// had told until then, counted by when it happened: without operations, threads and kinds of errors, and
-    /// `busy_ratio` is a host's mean over its threads. Absent before 1.4.
+    /// had told until then: without operations, threads and kinds of errors, and `busy_ratio` is a host's mean over its
+    /// threads. Absent before 1.4.
     #[serde(default)]
     pub lost: Option<String>,
 }
@@ -145,12 +148,13 @@ pub struct LoadSettings {
     pub set_ratio: f64,
 }
 
-/// Requests of the measure phase.
+/// Requests of the measure phase. `intended` is `sent` plus `unsent`; `sent` is `completed` plus `errors` plus
+/// `outstanding_at_end`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadRequests {
     /// Whose intended time fell in the phase.
     pub intended: u64,
-    /// Put on the wire.
+    /// Put on the wire; once, however often sent again.
     pub sent: u64,
     /// Answered without an error.
     pub completed: u64,
@@ -158,14 +162,21 @@ pub struct LoadRequests {
     pub errors: u64,
     /// Errors by what they were.
     pub errors_by_kind: BTreeMap<String, u64>,
-    /// Answers, errors among them, by the class that the protocol puts them in, such as `2xx` for HTTP; null for
+    /// Answers, those with an error among them, by the class that the protocol puts them in, such as `2xx` for HTTP; null for
     /// protocols without classes. Absent before 1.2.
     #[serde(default)]
     pub answers_by_class: Option<BTreeMap<String, u64>>,
-    /// Not yet answered when the phase and its drain had ended.
+    /// Sent and not yet answered when the phase and its drain had ended.
     pub outstanding_at_end: u64,
-    /// Intended but never sent, because too many were outstanding.
+    /// Intended but never sent, because too many were outstanding or no connection had room.
     pub unsent: u64,
+    /// Of `completed`, those that were answered after the phase. Absent before 1.5.
+    #[serde(default)]
+    pub completed_after: Option<u64>,
+    /// Not among the above: answered without an error in the phase, due before it. `throughput_per_s` times the length of
+    /// the phase is `completed` - `completed_after` + `completed_from_before`. Absent before 1.5.
+    #[serde(default)]
+    pub completed_from_before: Option<u64>,
 }
 
 /// Counts of one operation.
@@ -236,7 +247,7 @@ pub struct QuantileValue {
     pub value_ns: u64,
 }
 
-/// One second of load.
+/// One second of load, by the time of each event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntervalRow {
     /// Start of the interval.
@@ -279,7 +290,7 @@ pub struct IntervalRow {
 pub struct LoadThread {
     /// Number, from 0.
     pub index: u32,
-    /// Requests it completed.
+    /// Requests it completed in the phase, whenever due.
     pub completed: u64,
     /// User CPU time, s.
     pub cpu_user_s: f64,
@@ -302,5 +313,5 @@ pub struct LoadCpu {
 
 impl Record for LoadResult {
     const KIND: &'static str = "load_result";
-    const VERSION: &'static str = "1.4";
+    const VERSION: &'static str = "1.5";
 }

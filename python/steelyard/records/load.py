@@ -57,20 +57,37 @@ class LoadSettings(Value):
 
 
 class LoadRequests(Value):
-    """Requests of the measure phase."""
+    """Requests of the measure phase.
+
+    ``intended`` is ``sent`` plus ``unsent``; ``sent`` is ``completed`` plus ``errors`` plus ``outstanding_at_end``.
+    """
 
     intended: Count = Field(description="Whose intended time fell in the phase")
-    sent: Count = Field(description="Put on the wire")
+    sent: Count = Field(description="Put on the wire; once, however often sent again")
     completed: Count = Field(description="Answered without an error")
     errors: Count = Field(description="Answered with an error, or lost with their connection")
     errors_by_kind: dict[str, Count] = Field(description="Errors by kind")
     answers_by_class: dict[str, Count] | None = Field(
         default=None,
-        description="Answers, errors among them, by the class that the protocol puts them in, such as `2xx` "
-        "for HTTP; null for protocols without classes; absent before 1.2",
+        description="Answers, those with an error among them, by the class that the protocol puts them in, "
+        "such as `2xx` for HTTP; null for protocols without classes; absent before 1.2",
     )
-    outstanding_at_end: Count = Field(description="Not yet answered when the phase and its drain had ended")
-    unsent: Count = Field(description="Intended but never sent, because too many were outstanding")
+    outstanding_at_end: Count = Field(
+        description="Sent and not yet answered when the phase and its drain had ended"
+    )
+    unsent: Count = Field(
+        description="Intended but never sent, because too many were outstanding or no connection had room"
+    )
+    completed_after: Count | None = Field(
+        default=None,
+        description="Of `completed`, those that were answered after the phase; absent before 1.5",
+    )
+    completed_from_before: Count | None = Field(
+        default=None,
+        description="Not among the others: answered without an error in the phase, due before it. "
+        "`throughput_per_s` times the length of the phase is `completed` - `completed_after` + "
+        "`completed_from_before`; absent before 1.5",
+    )
 
 
 class QuantileValue(Value):
@@ -129,7 +146,7 @@ class LoadLatency(Value):
 
 
 class IntervalRow(Value):
-    """One second of load."""
+    """One second of load, by the time of each event."""
 
     begin_ns: Count = Field(description="Start of the interval")
     end_ns: Count = Field(description="End of the interval")
@@ -168,7 +185,7 @@ class LoadThread(Value):
     """What one generator thread did in the measure phase."""
 
     index: Count = Field(description="Number, from 0")
-    completed: Count = Field(description="Requests it completed")
+    completed: Count = Field(description="Requests it completed in the phase, whenever due")
     cpu_user_s: float = Field(description="User CPU time, s")
     cpu_system_s: float = Field(description="System CPU time, s")
     busy_ratio: float = Field(description="CPU time over wall time, 0 to 1")
@@ -197,7 +214,9 @@ class LoadHost(Value):
     offered_per_s: float | None = Field(
         default=None, description="Requests per second of its schedule, null in a closed loop"
     )
-    throughput_per_s: float = Field(description="Completed requests per second")
+    throughput_per_s: float = Field(
+        description="Requests per second that were completed in the phase, whenever due"
+    )
     completed: Count = Field(description="Answered without an error")
     errors: Count = Field(description="Failed")
     response_p50_ns: Count | None = Field(
@@ -211,20 +230,22 @@ class LoadHost(Value):
     lost: str | None = Field(
         default=None,
         description="Why it was lost before the end, null where it was not. When one is lost, the record"
-        " holds what every host had reported until then, counted by when it happened: without operations,"
-        " threads and kinds of errors; `busy_ratio` is a host's mean over its threads. Absent before 1.4.",
+        " holds what every host had reported until then: without operations, threads and kinds of errors;"
+        " `busy_ratio` is a host's mean over its threads. Absent before 1.4.",
     )
 
 
 class LoadResult(Record):
     """What a load generator offered and what came back: ``load.json``.
 
-    Everything but ``series`` covers the measure phase only.
+    Everything but ``series`` covers the measure phase only. A request belongs to the phase in which it was due:
+    ``requests``, ``operations``, ``latency`` and ``offered_per_s`` are of the requests that were due in it, whenever
+    they ended. ``throughput_per_s``, bytes, ``threads`` and ``cpu`` are of what happened in it, whenever due.
     """
 
     KIND: ClassVar[str] = "load_result"
 
-    schema_version: str = Field(default="1.4", pattern=r"^\d+\.\d+$")
+    schema_version: str = Field(default="1.5", pattern=r"^\d+\.\d+$")
     tool: Tool = Field(description="The program that wrote it")
     command: list[str] = Field(description="Its command line")
     clock: Clock = Field(description="Both clocks at the start")
@@ -236,15 +257,19 @@ class LoadResult(Record):
     operations: dict[str, LoadOperations] = Field(
         description="Counts by operation, `get` and `set` for a cache"
     )
-    throughput_per_s: float = Field(description="Completed requests per second, errors excluded")
+    throughput_per_s: float = Field(
+        description="Requests per second that were completed in the phase, whenever due; errors excluded"
+    )
     offered_per_s: float | None = Field(
         default=None, description="Requests per second of the schedule, null in a closed loop"
     )
     achieved_ratio: float | None = Field(
-        default=None, description="Completed over offered, null in a closed loop"
+        default=None,
+        description="Completed in the phase over due in it, `throughput_per_s` over `offered_per_s`; "
+        "null in a closed loop",
     )
-    sent_bytes: Count = Field(description="Bytes written to the server")
-    received_bytes: Count = Field(description="Bytes read from the server")
+    sent_bytes: Count = Field(description="Bytes written to the server in the phase, for every request")
+    received_bytes: Count = Field(description="Bytes read from the server in the phase, for every request")
     latency: LoadLatency = Field(description="Distributions")
     series: list[IntervalRow] = Field(description="One row a second, warm-up and drain included")
     threads: list[LoadThread] = Field(description="One row a thread")

@@ -1,12 +1,14 @@
 //! What comes back on the connections: answers, openings, ends; and how an ended connection is opened again.
 //!
-//! Every answer is counted once, by the intended time of its request; what was in flight on a connection that
-//! ended is lost and counted as an error.
+//! Every answer is counted once, for the phase in which its request was due; what was in flight on a connection that
+//! ended is lost and counted as an error there too.
+
+use std::collections::VecDeque;
 
 use steelyard_record::monotonic_ns;
 
-use super::connection::{Link, Pending};
-use super::{Due, Loop, State};
+use super::connection::{Due, Link, Pending};
+use super::{Loop, State};
 use crate::codec::{Answer, Codec, Outcome};
 use crate::io::{Event, GATHER_NS, Transport, connect_start};
 
@@ -37,6 +39,7 @@ impl<C: Codec> State<C> {
     }
 
     pub(super) fn handle(&mut self, slot: usize, event: Event<'_>) {
+        self.look_at_phases();
         match event {
             Event::Received { bytes, at_ns } => self.received(slot, bytes, at_ns),
             Event::Sent => {
@@ -88,6 +91,7 @@ impl<C: Codec> State<C> {
             self.connections[slot].codec.end(&mut answers);
             let completed = !answers.is_empty();
             let at_ns = monotonic_ns();
+            self.catch_up(at_ns);
             let mut in_order = true;
             for answer in answers.drain(..) {
                 in_order &= self.answered(slot, answer, at_ns).is_ok();
@@ -136,9 +140,7 @@ impl<C: Codec> State<C> {
         if !matches!(self.connections[slot].link, Link::Up | Link::Opening) {
             return;
         }
-        while at_ns >= self.interval_end_ns {
-            self.cut_interval(self.interval_end_ns);
-        }
+        self.catch_up(at_ns);
         let connection = &mut self.connections[slot];
         self.interval.counts.received_bytes += bytes.len() as u64;
         let mut answers = std::mem::take(&mut self.answers);
@@ -182,7 +184,7 @@ impl<C: Codec> State<C> {
             Some(ticket) => connection
                 .pending
                 .iter()
-                .position(|p| p.request.ticket == ticket),
+                .position(|p| p.due.request.ticket == ticket),
         };
         let Some((place, pending)) =
             place.and_then(|place| Some((place, *connection.pending.get(place)?)))
@@ -193,7 +195,7 @@ impl<C: Codec> State<C> {
             return Err("unsolicited-answer");
         }
         let outcome = answer.outcome;
-        let effect = self.task.workload.operations()[pending.request.operation].effect;
+        let effect = self.task.workload.operations()[pending.due.request.operation].effect;
         if !outcome.answers(effect) {
             return Err("mismatched-answer");
         }
@@ -206,39 +208,13 @@ impl<C: Codec> State<C> {
             connection.pending.remove(place);
         }
         connection.works();
-        self.task.workload.forget(&pending.request);
+        self.task.workload.forget(&pending.due.request);
         self.outstanding -= 1;
         self.last_answer_ns = at_ns;
-        let measured = self.is_measured(pending.intended_ns);
         if let Outcome::Refused(kind) = outcome {
-            self.failed(kind, pending.intended_ns);
+            self.failed(kind, &pending.due);
         } else {
-            let (hit, miss) = (
-                u64::from(outcome == Outcome::Hit),
-                u64::from(outcome == Outcome::Miss),
-            );
-            let counts = &mut self.interval.counts;
-            counts.completed += 1;
-            counts.hits += hit;
-            counts.misses += miss;
-            let response_ns = at_ns.saturating_sub(pending.intended_ns);
-            let service_ns = at_ns.saturating_sub(pending.sent_ns);
-            self.interval
-                .answered(pending.intended_ns, measured, response_ns, service_ns);
-            if measured {
-                self.measured.completed += 1;
-                if let Outcome::Class(class) = outcome {
-                    *self.measured.answers_by_class.entry(class).or_default() += 1;
-                }
-                let operation = &mut self.measured.operations[pending.request.operation];
-                operation.completed += 1;
-                operation.hits += hit;
-                operation.misses += miss;
-                if let Some(responses) = self.measured.responses.get_mut(pending.request.operation)
-                {
-                    responses.saturating_record(response_ns);
-                }
-            }
+            self.succeeded(outcome, &pending.due, at_ns);
         }
         if matches!(self.kind, Loop::Open(_)) {
             self.offer(slot)
@@ -248,26 +224,54 @@ impl<C: Codec> State<C> {
         Ok(())
     }
 
-    /// Counts a failure. One of the measure phase belongs to the result even where its request is from before: a server that
-    /// fails everything shows as many errors in the result as in the intervals.
-    pub(super) fn failed(&mut self, kind: &'static str, intended_ns: u64) {
-        self.interval.counts.errors += 1;
-        let is_prefill = matches!(self.kind, Loop::Prefill { .. });
-        let is_measured = self.is_measured(intended_ns);
-        let is_carried = !is_measured && self.interval.begin_ns >= self.measure.0;
-        if is_carried {
-            self.measured.intended += 1;
-            self.measured.sent += 1;
+    /// Counts an answer without an error.
+    #[inline]
+    fn succeeded(&mut self, outcome: Outcome, due: &Due, at_ns: u64) {
+        let is_measuring = self.is_measuring();
+        let (hit, miss) = (
+            u64::from(outcome == Outcome::Hit),
+            u64::from(outcome == Outcome::Miss),
+        );
+        let counts = &mut self.interval.counts;
+        counts.completed += 1;
+        counts.hits += hit;
+        counts.misses += miss;
+        let response_ns = at_ns.saturating_sub(due.intended_ns);
+        let service_ns = at_ns.saturating_sub(due.first_sent_ns);
+        self.interval
+            .answered(due.intended_ns, due.is_measured, response_ns, service_ns);
+        let tally = &mut self.interval.tally;
+        if due.is_measured {
+            tally.completed += 1;
+            tally.completed_after += u64::from(!is_measuring);
+            if let Outcome::Class(class) = outcome {
+                *self.measured.answers_by_class.entry(class).or_default() += 1;
+            }
+            let operation = &mut self.measured.operations[due.request.operation];
+            operation.completed += 1;
+            operation.hits += hit;
+            operation.misses += miss;
+            if let Some(responses) = self.measured.responses.get_mut(due.request.operation) {
+                responses.saturating_record(response_ns);
+            }
+        } else {
+            tally.completed_from_before += u64::from(is_measuring);
         }
-        if is_measured || is_carried || is_prefill {
-            self.measured.errors += u64::from(is_measured || is_carried);
+    }
+
+    /// Counts a failure.
+    pub(super) fn failed(&mut self, kind: &'static str, due: &Due) {
+        self.interval.counts.errors += 1;
+        self.interval.tally.errors += u64::from(due.is_measured);
+        if due.is_measured || matches!(self.kind, Loop::Prefill { .. }) {
             *self.measured.errors_by_kind.entry(kind).or_default() += 1;
         }
     }
 
-    /// Closes broken connections; what was in flight on them is lost and counted.
+    /// Closes broken connections; what was in flight on them is lost and counted, what was not sent is due still.
     pub(super) fn clear_broken(&mut self, transport: &mut impl Transport) {
         let now_ns = monotonic_ns();
+        self.catch_up(now_ns);
         for slot in std::mem::take(&mut self.broken) {
             let kind = match self.connections[slot].link {
                 Link::Broken(kind) => kind,
@@ -280,16 +284,18 @@ impl<C: Codec> State<C> {
             transport.close(slot);
             self.measured.connections_lost += 1;
             self.down += 1;
-            let lost = std::mem::take(&mut self.connections[slot].pending);
+            let mut lost = std::mem::take(&mut self.connections[slot].pending);
+            let unsent = lost.split_off(lost.partition_point(|pending| pending.sent_ns > 0));
             self.connections[slot].go_down((self.make)(), now_ns);
-            for pending in lost {
+            for Pending { due, .. } in lost {
                 self.outstanding -= 1;
-                self.task.workload.forget(&pending.request);
-                self.failed(kind, pending.intended_ns);
+                self.task.workload.forget(&due.request);
+                self.failed(kind, &due);
                 if !matches!(self.kind, Loop::Open(_)) {
                     self.due_on(slot, now_ns);
                 }
             }
+            self.put_back(slot, unsent);
         }
     }
 
@@ -300,29 +306,22 @@ impl<C: Codec> State<C> {
         self.measured.connections_ended += 1;
         self.down += 1;
         let left = std::mem::take(&mut self.connections[slot].pending);
-        let waits = self.connections[slot].waits();
         self.connections[slot].leave((self.make)());
-        if !waits && !left.is_empty() && !matches!(self.kind, Loop::Open(_)) {
+        self.put_back(slot, left);
+    }
+
+    /// Makes requests that a connection took with it due again, before all others, at their intended time still.
+    fn put_back(&mut self, slot: usize, left: VecDeque<Pending>) {
+        let is_open = matches!(self.kind, Loop::Open(_));
+        if !is_open && !left.is_empty() && !self.connections[slot].waits() {
             self.due.push(slot);
         }
-        for pending in left.into_iter().rev() {
-            let Pending {
-                intended_ns,
-                request,
-                ..
-            } = pending;
+        for Pending { due, .. } in left.into_iter().rev() {
             self.outstanding -= 1;
-            self.measured.sent -= u64::from(self.is_measured(intended_ns));
             if let Loop::Open(open) = &mut self.kind {
-                open.queue.push_front(Due {
-                    intended_ns,
-                    noticed_ns: intended_ns,
-                    request,
-                });
+                open.queue.push_front(due);
             } else {
-                self.connections[slot]
-                    .again
-                    .push_front((intended_ns, request));
+                self.connections[slot].again.push_front(due);
             }
         }
     }

@@ -8,15 +8,28 @@ use crate::workload::Request;
 const BACKOFF_FIRST_NS: u64 = 1_000_000;
 const BACKOFF_MAX_NS: u64 = 1_000_000_000;
 
+/// A request that is due.
+#[derive(Debug, Clone, Copy)]
+pub struct Due {
+    /// When it was due.
+    pub intended_ns: u64,
+    /// Whether that was in the measure phase: settled once, for every count.
+    pub is_measured: bool,
+    /// When the generator found it to be due.
+    pub noticed_ns: u64,
+    /// When it was first given to the kernel, 0 before that: a connection that ended in order may have taken it in vain.
+    pub first_sent_ns: u64,
+    /// What it asks.
+    pub request: Request,
+}
+
 /// A request between its encoding and its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Pending {
-    /// When it was due.
-    pub intended_ns: u64,
-    /// When it was given to the kernel, 0 before that.
+    /// The request.
+    pub due: Due,
+    /// When it was given to the kernel of this connection, 0 before that.
     pub sent_ns: u64,
-    /// What it asks.
-    pub request: Request,
     /// How long it waited for a connection with room, after it was noticed to be due.
     pub queued_ns: u64,
 }
@@ -59,10 +72,10 @@ pub struct Connection<C> {
     pub free: bool,
     /// Since when it can take a request.
     pub room_since_ns: u64,
-    /// Closed loop: intended times of requests that are due.
-    pub due: VecDeque<u64>,
-    /// Closed loop: requests with their intended times that a connection took with it when it ended in order.
-    pub again: VecDeque<(u64, Request)>,
+    /// Closed loop: intended times of requests that are due, and whether they are of the measure phase.
+    pub due: VecDeque<(u64, bool)>,
+    /// Closed loop: requests that a connection took with it when it ended before they were sent, or in order.
+    pub again: VecDeque<Due>,
     /// Closed loop: its stream of requests.
     pub random: Random,
     backoff_ns: u64,
@@ -99,13 +112,17 @@ impl<C> Connection<C> {
         !(self.due.is_empty() && self.again.is_empty())
     }
 
-    /// Marks the requests that were waiting as given to the kernel at `sent_ns`, and calls `on_sent` for each.
+    /// Marks the requests that were waiting as given to the kernel at `sent_ns`, and calls `on_sent` for each that had
+    /// never been.
     #[inline]
     pub fn stamp(&mut self, sent_ns: u64, mut on_sent: impl FnMut(&Pending)) {
         let first = self.pending.len() - self.unstamped;
         for pending in self.pending.range_mut(first..) {
             pending.sent_ns = sent_ns;
-            on_sent(pending);
+            if pending.due.first_sent_ns == 0 {
+                pending.due.first_sent_ns = sent_ns;
+                on_sent(pending);
+            }
         }
         self.unstamped = 0;
     }

@@ -15,6 +15,7 @@ mod answers;
 mod connection;
 mod handshake;
 mod pace;
+mod phases;
 mod requests;
 mod source;
 
@@ -29,13 +30,14 @@ use std::time::Duration;
 use steelyard_kernel::usage::Usage;
 use steelyard_record::monotonic_ns;
 
-use self::connection::Connection;
+use self::connection::{Connection, Due};
 use self::pace::Pacer;
 use crate::codec::{Answer, Codec};
-use crate::control::{Control, Interval, Measured};
+use crate::control::{Control, Interval};
 use crate::io::{Event, GATHER_NS, Transport, Wait, connect_blocking};
 use crate::random::Purpose;
-use crate::workload::{Request, Workload};
+use crate::tally::Measured;
+use crate::workload::Workload;
 use crate::{Address, LoadError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -113,14 +115,6 @@ struct OpenLoop {
     source: Source,
     /// Due requests without a connection.
     queue: VecDeque<Due>,
-}
-
-/// A request that is due.
-struct Due {
-    intended_ns: u64,
-    /// When the generator found it to be due.
-    noticed_ns: u64,
-    request: Request,
 }
 
 /// Makes a fresh codec.
@@ -247,7 +241,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
                 });
             }
             self.turn(now_ns, Wait::Tick)?;
-            if self.state.outstanding == 0 && self.state.prefill_over() {
+            if self.state.outstanding == 0 && self.state.prefill_over() && !self.state.is_again() {
                 break;
             }
         }
@@ -301,7 +295,8 @@ impl<C: Codec, T: Transport> Engine<C, T> {
             }
             None => {
                 state.kind = Loop::Closed;
-                state.start_closed(start_ns);
+                self.wait_until(start_ns)?;
+                self.state.start_closed(start_ns);
             }
         }
         self.run_loop()?;
@@ -313,14 +308,23 @@ impl<C: Codec, T: Transport> Engine<C, T> {
         Ok(())
     }
 
+    /// Waits with nothing due: a closed loop that began before its start would answer requests before they were due.
+    fn wait_until(&mut self, start_ns: u64) -> Result<(), LoadError> {
+        loop {
+            let now_ns = monotonic_ns();
+            if now_ns >= start_ns {
+                return Ok(());
+            }
+            self.turn(now_ns, self.pacer.wait(now_ns, start_ns))?;
+        }
+    }
+
     fn run_loop(&mut self) -> Result<(), LoadError> {
         loop {
             let now_ns = monotonic_ns();
             let state = &mut self.state;
-            state.measure = state.task.control.measure();
-            while now_ns >= state.interval_end_ns {
-                state.cut_interval(state.interval_end_ns);
-            }
+            state.look_at_phases();
+            state.catch_up(now_ns);
             if let Loop::Open(open) = &mut state.kind {
                 open.source.measure(state.measure.0);
                 if let Some(error) = open.source.take_failure() {
@@ -397,9 +401,9 @@ impl<C: Codec, T: Transport> Engine<C, T> {
 }
 
 impl<C: Codec> State<C> {
-    #[inline]
-    fn is_measured(&self, intended_ns: u64) -> bool {
-        intended_ns >= self.measure.0 && intended_ns < self.measure.1
+    /// Whether requests wait that a connection took with it.
+    fn is_again(&self) -> bool {
+        self.connections.iter().any(|c| !c.again.is_empty())
     }
 
     /// How much is due and not encoded.
@@ -436,62 +440,16 @@ impl<C: Codec> State<C> {
         transport.flush()?;
         let end_ns = monotonic_ns();
         let step_ns = (end_ns - begin_ns) as f64 / self.sending.len() as f64;
-        let (measure_begin, measure_end) = self.measure;
         for (index, slot) in self.sending.drain(..).enumerate() {
             let sent_ns = begin_ns + (index as f64 * step_ns) as u64;
             self.connections[slot].stamp(sent_ns, |pending| {
-                let lag_ns = sent_ns.saturating_sub(pending.intended_ns + pending.queued_ns);
-                let measured =
-                    pending.intended_ns >= measure_begin && pending.intended_ns < measure_end;
-                let intended_ns = pending.intended_ns;
+                let (intended_ns, measured) = (pending.due.intended_ns, pending.due.is_measured);
+                let lag_ns = sent_ns.saturating_sub(intended_ns + pending.queued_ns);
+                self.interval.tally.sent += u64::from(measured);
                 self.interval
                     .sent(intended_ns, measured, lag_ns, pending.queued_ns);
             });
         }
         Ok(())
-    }
-
-    /// Ends the interval at `end_ns`, reports it and begins the next.
-    fn cut_interval(&mut self, end_ns: u64) {
-        let cpu_ns = Usage::of_thread().times_ns();
-        self.interval.settle();
-        self.interval.end_ns = end_ns;
-        self.interval.counts.cpu_user_ns = cpu_ns.0 - self.cpu_ns.0;
-        self.interval.counts.cpu_system_ns = cpu_ns.1 - self.cpu_ns.1;
-        self.cpu_ns = cpu_ns;
-        let mut next = self.task.spare.try_recv().unwrap_or_default();
-        next.restart(end_ns);
-        let ended = std::mem::replace(&mut self.interval, next);
-        let _ = self
-            .task
-            .reports
-            .send(Report::Interval(self.task.index, ended));
-        self.interval_end_ns = self.task.control.interval_end(end_ns);
-    }
-
-    /// Counts what never came to an end.
-    fn finish(&mut self, now_ns: u64) {
-        let (begin_ns, end_ns) = self.measure;
-        let inside = |intended_ns: &u64| *intended_ns >= begin_ns && *intended_ns < end_ns;
-        for connection in &self.connections {
-            self.measured.outstanding += connection
-                .pending
-                .iter()
-                .filter(|p| inside(&p.intended_ns))
-                .count() as u64;
-            let again = connection.again.iter().map(|(at_ns, _)| at_ns);
-            let due = connection.due.iter().chain(again);
-            self.measured.unsent += due.filter(|at_ns| inside(at_ns)).count() as u64;
-        }
-        if let Loop::Open(open) = &self.kind {
-            self.measured.unsent += open
-                .queue
-                .iter()
-                .filter(|due| inside(&due.intended_ns))
-                .count() as u64;
-        }
-        if now_ns > self.interval.begin_ns {
-            self.cut_interval(now_ns);
-        }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A request keeps the intended time that it got when it became due, however long it waits for a connection.
 
-use super::connection::Pending;
-use super::{Due, Loop, State};
+use super::connection::{Due, Pending};
+use super::{Loop, State};
 use crate::codec::Codec;
 use crate::control::LATE_NS;
 use crate::workload::Request;
@@ -24,15 +24,14 @@ impl<C: Codec> State<C> {
         if intended_ns >= self.measure.1 {
             return;
         }
+        let is_measured = self.is_measured(intended_ns);
         self.interval.counts.due += 1;
-        if self.is_measured(intended_ns) {
-            self.measured.intended += 1;
-        }
+        self.interval.tally.due += u64::from(is_measured);
         let connection = &mut self.connections[slot];
         if !connection.waits() {
             self.due.push(slot);
         }
-        connection.due.push_back(intended_ns);
+        connection.due.push_back((intended_ns, is_measured));
     }
 
     /// Open loop: takes what the schedule has made due; returns when the next request is.
@@ -52,17 +51,20 @@ impl<C: Codec> State<C> {
             self.interval.counts.due += 1;
             // Drawn even if it cannot be sent: the stream must not depend on how the server does.
             let request = open.source.take(&self.task.workload);
-            let measured = intended_ns >= begin_ns;
-            self.measured.intended += u64::from(measured);
-            let late = measured && now_ns - intended_ns > LATE_NS;
-            self.measured.noticed_late += u64::from(late);
+            let is_measured = intended_ns >= begin_ns;
+            let tally = &mut self.interval.tally;
+            tally.due += u64::from(is_measured);
+            let late = is_measured && now_ns - intended_ns > LATE_NS;
+            tally.noticed_late += u64::from(late);
             if self.outstanding + open.queue.len() >= self.task.max_outstanding {
-                self.measured.unsent += u64::from(measured);
+                tally.dropped += u64::from(is_measured);
                 self.task.workload.forget(&request);
             } else {
                 open.queue.push_back(Due {
                     intended_ns,
+                    is_measured,
                     noticed_ns: now_ns,
+                    first_sent_ns: 0,
                     request,
                 });
             }
@@ -94,16 +96,12 @@ impl<C: Codec> State<C> {
         let mut due = std::mem::take(&mut self.due);
         due.retain(|&slot| {
             while self.connections[slot].has_room(self.depth) {
-                if let Some((intended_ns, request)) = self.connections[slot].again.pop_front() {
-                    let due = Due {
-                        intended_ns,
-                        noticed_ns: intended_ns,
-                        request,
-                    };
+                if let Some(due) = self.connections[slot].again.pop_front() {
                     self.encode(slot, due);
                     continue;
                 }
-                let Some(intended_ns) = self.connections[slot].due.pop_front() else {
+                let next = self.connections[slot].due.pop_front();
+                let Some((intended_ns, is_measured)) = next else {
                     return false;
                 };
                 let Some(request) = self.next_closed(slot) else {
@@ -111,7 +109,9 @@ impl<C: Codec> State<C> {
                 };
                 let due = Due {
                     intended_ns,
+                    is_measured,
                     noticed_ns: intended_ns,
+                    first_sent_ns: 0,
                     request,
                 };
                 self.encode(slot, due);
@@ -141,28 +141,20 @@ impl<C: Codec> State<C> {
     }
 
     #[inline]
-    pub(super) fn encode(&mut self, slot: usize, due: Due) {
-        let Due {
-            intended_ns,
-            noticed_ns,
-            mut request,
-        } = due;
-        let measured = self.is_measured(intended_ns);
+    pub(super) fn encode(&mut self, slot: usize, mut due: Due) {
         let connection = &mut self.connections[slot];
-        request.ticket = connection.next_ticket;
+        due.request.ticket = connection.next_ticket;
         connection.next_ticket = connection.next_ticket.wrapping_add(1);
         connection
             .codec
-            .encode(&request, &self.task.workload, &mut connection.out);
+            .encode(&due.request, &self.task.workload, &mut connection.out);
         connection.pending.push_back(Pending {
-            intended_ns,
+            due,
             sent_ns: 0,
-            request,
-            queued_ns: connection.room_since_ns.saturating_sub(noticed_ns),
+            queued_ns: connection.room_since_ns.saturating_sub(due.noticed_ns),
         });
         connection.unstamped += 1;
         self.outstanding += 1;
-        self.measured.sent += u64::from(measured);
         self.list_dirty(slot);
     }
 

@@ -55,14 +55,13 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Completed over offered, None in a closed loop.
-    pub fn achieved_ratio(&self) -> Option<f64> {
-        self.offered_per_s.map(|offered| {
-            if offered > 0.0 {
-                self.throughput_per_s / offered
-            } else {
-                0.0
-            }
+    /// What was achieved of the offered rate, None in a closed loop.
+    fn rate(&self, parts: &Parts<'_>, latencies: &Latencies) -> Option<verdict::Rate> {
+        self.offered_per_s.map(|_| verdict::Rate {
+            requests: self.requests.clone(),
+            response_mean_ns: latencies.response.mean(),
+            length_ns: self.length_ns,
+            warmup_ns: parts.settings.known_warmup_ns(),
         })
     }
 
@@ -92,7 +91,9 @@ impl Sums {
             begin_ns,
             end_ns: begin_ns + self.length_ns,
             interrupted: self.interrupted,
-            achieved_ratio: self.achieved_ratio(),
+            achieved_ratio: self
+                .rate(parts, latencies)
+                .map(|rate| rate.achieved_ratio()),
             requests: self.requests,
             operations: self.operations,
             throughput_per_s: self.throughput_per_s,
@@ -234,6 +235,8 @@ fn requests(results: &[&LoadResult]) -> LoadRequests {
         answers_by_class,
         outstanding_at_end: sum(|requests| requests.outstanding_at_end),
         unsent: sum(|requests| requests.unsent),
+        completed_after: Some(sum(|requests| requests.completed_after.unwrap_or(0))),
+        completed_from_before: Some(sum(|requests| requests.completed_from_before.unwrap_or(0))),
     }
 }
 
@@ -301,19 +304,15 @@ fn whole_verdict(
         }
     }
     let completed = sums.requests.completed;
+    let rate = sums.rate(parts, latencies);
     for check in &mut checks {
-        match (check.id.as_str(), sums.achieved_ratio()) {
+        match (check.id.as_str(), &rate) {
             ("samples", _) if completed >= BOUNDS.samples_beyond_percentile * 100 => {
                 check.level = Level::Valid;
-                check.claim = format!("{completed} answers on all hosts.");
+                check.claim = format!("{completed} completed requests on all hosts.");
                 check.value = Some(completed as f64);
             }
-            ("achieved", Some(achieved)) => {
-                let due = sums.requests.intended;
-                let mean_ns = latencies.response.mean();
-                let under_way = verdict::under_way(achieved, due, mean_ns, sums.length_ns);
-                *check = verdict::achieved(achieved, under_way, due);
-            }
+            ("achieved", Some(rate)) => *check = verdict::achieved(rate),
             _ => {}
         }
     }

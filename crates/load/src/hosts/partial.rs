@@ -1,9 +1,8 @@
 //! What is left of a load of several processes when one of them is lost: what all had reported until then.
 //!
 //! In: the intervals that the processes reported during the load. Out: a record of the measure phase up to the
-//! last report of every process, marked interrupted. Everything in it is counted by when it
-//! happened, since the fate of single requests was not reported; what a process reports only at its end (operations,
-//! threads, kinds of errors) is left out. Not here: noticing that a process is lost ([`super::member`]).
+//! last report of every process, marked interrupted, with what had become by then of the requests that were due in it. What
+//! a process reports only at its end (operations, threads, kinds of errors) is left out. Not here: noticing that a process is lost ([`super::member`]).
 
 use std::collections::BTreeMap;
 
@@ -16,6 +15,7 @@ use crate::LoadError;
 use crate::control::{Counts, Phase};
 use crate::latency::{Latencies, quantile};
 use crate::offer::{Lost, Offered, count};
+use crate::tally::Tally;
 
 /// The process that was lost.
 #[derive(Debug)]
@@ -46,21 +46,29 @@ pub fn merge(
         ..*parts
     };
     let mut latencies = Latencies::default();
-    let mut counts = Counts::default();
+    let (mut counts, mut tally) = (Counts::default(), Tally::default());
     let mut hosts = Vec::new();
     for (index, part) in members.iter().enumerate() {
-        let (of_host, latencies_of_host) = measured(part)?;
+        let (of_host, tally_of_host, latencies_of_host) = measured(part)?;
         counts.add(&of_host);
+        tally.add(&tally_of_host);
         latencies.add(&latencies_of_host);
         let why = (index == lost.index).then(|| lost.why.clone());
         let row = host_row(parts, index, until_ns, &of_host, &latencies_of_host, why);
-        hosts.push(row);
+        hosts.push(LoadHost {
+            offered_per_s: row
+                .offered_per_s
+                .map(|_| per_second(tally_of_host.due, until_ns)),
+            completed: tally_of_host.completed,
+            errors: tally_of_host.errors,
+            ..row
+        });
     }
     latencies.complete();
     let host = members[lost.index].name;
     let series = parts.series(log)?;
     let verdict = verdict(host, lost, together(parts, &hosts));
-    let sums = sums(parts, until_ns, &counts, &latencies, hosts);
+    let sums = sums(parts, until_ns, (&counts, &tally), hosts);
     let result = sums.record(parts, &latencies, series, verdict);
     let counted = count(&result, &latencies, parts.slo, Vec::new());
     Ok(Offered {
@@ -89,15 +97,21 @@ fn until<'a>(part: &Part<'a>, until_ns: i64) -> &'a [super::wire::PackedInterval
 }
 
 /// Counts and latencies of a process's measure phase, as far as it was reported.
-fn measured(part: &Part<'_>) -> Result<(Counts, Latencies), LoadError> {
-    let (mut counts, mut latencies) = (Counts::default(), Latencies::default());
+fn measured(part: &Part<'_>) -> Result<(Counts, Tally, Latencies), LoadError> {
+    let (mut counts, mut tally) = (Counts::default(), Tally::default());
+    let mut latencies = Latencies::default();
     let intervals = part.intervals.iter();
     for interval in intervals.filter(|interval| interval.phase == Phase::Measure) {
         counts.add(&interval.counts);
-        let unpacked = interval.latencies.unpack();
-        latencies.add(&unpacked.map_err(|why| part.error(why))?);
+        tally.add(&interval.tally);
+        let all = interval.latencies.unpack();
+        let mut own = all.map_err(|why| part.error(why))?;
+        let foreign = interval.foreign.unpack();
+        own.take_out(&foreign.map_err(|why| part.error(why))?)
+            .map_err(|why| part.error(why))?;
+        latencies.add(&own);
     }
-    Ok((counts, latencies))
+    Ok((counts, tally, latencies))
 }
 
 /// `count` over a time, per second; 0 where no time has passed.
@@ -141,18 +155,13 @@ fn host_row(
 fn sums(
     parts: &Parts<'_>,
     length_ns: i64,
-    counts: &Counts,
-    latencies: &Latencies,
+    (counts, tally): (&Counts, &Tally),
     hosts: Vec<LoadHost>,
 ) -> Sums {
     let offers = parts.settings.offers_per_s().is_some();
-    // A few requests of the warm-up may end or be sent in the measure phase: no count is below those that follow it.
-    let ended = counts.completed + counts.errors;
-    let sent = latencies.lag.len().max(ended);
-    let intended = counts.due.max(sent);
     let mut errors_by_kind = BTreeMap::new();
-    if counts.errors > 0 {
-        errors_by_kind.insert("unknown".to_owned(), counts.errors);
+    if tally.errors > 0 {
+        errors_by_kind.insert("unknown".to_owned(), tally.errors);
     }
     Sums {
         io: "unknown".to_owned(),
@@ -160,18 +169,20 @@ fn sums(
         length_ns: length_ns.max(0) as u64,
         interrupted: true,
         requests: LoadRequests {
-            intended,
-            sent,
-            completed: counts.completed,
-            errors: counts.errors,
+            intended: tally.due,
+            sent: tally.sent,
+            completed: tally.completed,
+            errors: tally.errors,
             errors_by_kind,
             answers_by_class: None,
-            outstanding_at_end: sent - ended,
-            unsent: intended - sent,
+            outstanding_at_end: tally.sent.saturating_sub(tally.completed + tally.errors),
+            unsent: tally.due.saturating_sub(tally.sent),
+            completed_after: Some(tally.completed_after),
+            completed_from_before: Some(tally.completed_from_before),
         },
         operations: BTreeMap::new(),
         throughput_per_s: per_second(counts.completed, length_ns),
-        offered_per_s: offers.then(|| per_second(counts.due, length_ns)),
+        offered_per_s: offers.then(|| per_second(tally.due, length_ns)),
         sent_bytes: counts.sent_bytes,
         received_bytes: counts.received_bytes,
         thread_rows: Vec::new(),
@@ -217,12 +228,21 @@ mod tests {
             interval.counts.due = 10;
             interval.counts.completed = 9;
             interval.counts.errors = 1;
-            for _ in 0..10 {
-                interval.latencies.sent(5, 0, 1);
+            // The first interval of the phase completes four requests of the warm-up, and leaves two of its own.
+            let foreign = if index == 1 { 4 } else { 0 };
+            if index > 0 {
+                interval.tally = Tally {
+                    due: 10,
+                    sent: 10 - foreign / 4,
+                    completed: 9 - foreign,
+                    errors: 1,
+                    completed_from_before: foreign,
+                    ..Tally::default()
+                };
             }
-            for _ in 0..9 {
-                interval.latencies.answered(1_000 + index, 900, 1);
-            }
+            interval.latencies.sent(5, 0, 10 - foreign / 4);
+            interval.latencies.answered(1_000 + index, 900, 9 - foreign);
+            interval.foreign.answered(9_000, 8_000, foreign);
             interval.fold();
             let phase = if index == 0 {
                 Phase::Warmup
@@ -269,14 +289,17 @@ mod tests {
         let result = partial([8, 5]);
         assert_eq!(result.end_ns - result.begin_ns, 500_000_000);
         let requests = &result.requests;
-        assert_eq!((requests.intended, requests.sent), (100, 100));
-        assert_eq!((requests.completed, requests.errors), (90, 10));
+        assert_eq!((requests.intended, requests.sent), (100, 98));
+        assert_eq!((requests.completed, requests.errors), (82, 10));
+        assert_eq!((requests.outstanding_at_end, requests.unsent), (6, 2));
+        assert_eq!(requests.completed_from_before, Some(8));
         assert_eq!(requests.errors_by_kind["unknown"], 10);
         assert!((result.throughput_per_s - 180.0).abs() < 1e-9);
-        assert_eq!(result.latency.response.count, 90);
+        assert_eq!(result.latency.response.count, 82);
+        assert_eq!(result.latency.lag.count, 98);
         assert_eq!(result.latency.response.max_ns, Some(1_005));
         let hosts = result.hosts.unwrap();
-        assert_eq!((hosts[0].completed, hosts[1].completed), (45, 45));
+        assert_eq!((hosts[0].completed, hosts[1].completed), (41, 41));
         assert_eq!(hosts[0].lost, None);
         assert_eq!(hosts[1].lost.as_deref(), Some("it is gone"));
         assert_eq!(result.verdict.level, Level::Invalid);

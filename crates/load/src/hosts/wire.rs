@@ -15,6 +15,7 @@ use steelyard_record::LoadResult;
 use crate::control::{Counts, Interval, Phase};
 use crate::latency::{Latencies, histogram};
 use crate::settings::Turn;
+use crate::tally::Tally;
 
 /// Longest line that is read, bytes.
 pub const LINE_MAX: u64 = 256 << 20;
@@ -136,8 +137,12 @@ pub struct PackedInterval {
     pub phase: Phase,
     /// Counts.
     pub counts: Counts,
+    /// What became, in it, of requests of the measure phase.
+    pub tally: Tally,
     /// Histograms.
     pub latencies: Packed,
+    /// The part of them that is of requests from before the phase that the interval lies in.
+    pub foreign: Packed,
 }
 
 impl PackedInterval {
@@ -148,7 +153,9 @@ impl PackedInterval {
             end_ns: interval.end_ns,
             phase,
             counts: interval.counts,
+            tally: interval.tally,
             latencies: Packed::of(&interval.latencies),
+            foreign: Packed::of(&interval.foreign),
         }
     }
 }

@@ -20,12 +20,13 @@ use steelyard_launch::Stop;
 use steelyard_record::{Clock, LoadResult, monotonic_ns};
 
 use crate::codec::{Factory, factory, set_up};
-use crate::control::{Control, Counts, Interval, Measured, NOTICE_NS, Phase};
+use crate::control::{Control, Counts, Interval, NOTICE_NS, Phase};
 use crate::engine::Report;
 use crate::io::Uring;
 use crate::latency::Latencies;
 use crate::progress::Progress;
 use crate::settings::{IoChoice, Settings};
+use crate::tally::Measured;
 use crate::workload::Workload;
 use crate::{LoadError, summary};
 

@@ -69,23 +69,38 @@ fn tell(arguments: &LoadArguments, result: &LoadResult) -> Result<Exit, Failure>
 
 /// A short table for a person.
 fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
-    // Answers by their own time, requests by the time at which they were due: the two differ by what was under way.
+    // First what happened in the phase, then what became of the requests that were due in it.
     let seconds = (result.end_ns - result.begin_ns) as f64 / 1e9;
+    let requests = &result.requests;
+    let before = match requests.completed_from_before {
+        None | Some(0) => String::new(),
+        Some(count) => format!(", {count} of them due before"),
+    };
     writeln!(
         out,
-        "throughput  {:.0} requests/s ({:.0} answers came in the {seconds:.1} s)",
+        "throughput  {:.0} requests/s ({:.0} completed in the {seconds:.1} s{before})",
         result.throughput_per_s,
         result.throughput_per_s * seconds,
     )?;
-    let requests = &result.requests;
     writeln!(
         out,
-        "requests    {} due in that time: {} completed, {} failed, {} unanswered, {} never sent",
-        requests.intended,
-        requests.completed,
-        requests.errors,
-        requests.outstanding_at_end,
-        requests.unsent
+        "bytes       {} sent, {} received in the {seconds:.1} s, for every request",
+        bytes(result.sent_bytes),
+        bytes(result.received_bytes)
+    )?;
+    writeln!(
+        out,
+        "requests    {} due in the {seconds:.1} s: {} sent, {} never sent",
+        requests.intended, requests.sent, requests.unsent
+    )?;
+    let after = match requests.completed_after {
+        None | Some(0) => String::new(),
+        Some(count) => format!(" ({count} of them after the {seconds:.1} s)"),
+    };
+    writeln!(
+        out,
+        "sent        {}: {} completed{after}, {} failed, {} unanswered",
+        requests.sent, requests.completed, requests.errors, requests.outstanding_at_end
     )?;
     write_answers(result, out)?;
     if requests.errors > 0 {
@@ -99,16 +114,10 @@ fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
         let (errors, kinds) = (requests.errors, kinds.join(", "));
         writeln!(
             out,
-            "errors      {errors} of {} requests ({kinds})",
-            requests.intended
+            "errors      {errors} of {} finished requests ({kinds})",
+            requests.completed + errors
         )?;
     }
-    writeln!(
-        out,
-        "bytes       {} sent, {} received",
-        bytes(result.sent_bytes),
-        bytes(result.received_bytes)
-    )?;
     let latency = &result.latency;
     for (name, latency) in [
         ("response", Some(&latency.response)),

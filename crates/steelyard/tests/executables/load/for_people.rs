@@ -59,7 +59,7 @@ fn a_load_of_which_every_request_failed_ends_with_1_and_says_so() {
         assert_eq!(output.status.code(), Some(1), "{mode}");
     }
     let (_, text) = told(server.address, "http://HOST/absent", "");
-    assert!(line(&text, "requests").contains(" 0 completed, "), "{text}");
+    assert!(line(&text, "sent").contains(": 0 completed, "), "{text}");
     assert!(line(&text, "answers").starts_with("answers     0 2xx, 0 3xx, "));
     assert!(line(&text, "errors").contains("status-4xx"), "{text}");
     assert!(line(&text, "verdict").starts_with("verdict     invalid ("));
@@ -70,7 +70,10 @@ fn redirects_and_keys_that_are_not_there_are_said() {
     let server = web("302 Found");
     let (_, text) = told(server.address, "http://HOST/", "");
     assert!(line(&text, "answers").ends_with("(redirects are not followed)"));
-    assert!(line(&text, "bytes").contains(" received"), "{text}");
+    assert!(
+        line(&text, "bytes").ends_with(" received in the 0.3 s, for every request"),
+        "{text}"
+    );
     let server = Server::start(|stream| {
         let mut write = stream.try_clone().unwrap();
         let mut read = BufReader::new(stream);

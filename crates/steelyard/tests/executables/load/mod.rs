@@ -1,5 +1,6 @@
 //! `steelyard-load` from outside: against servers whose behaviour is known exactly, and against memcached.
 
+mod accounting;
 mod answers;
 mod capacity;
 mod faults;

@@ -152,7 +152,8 @@ pub fn whole(output: &Output) -> Value {
     result
 }
 
-/// Every intended request ends in exactly one of the counts.
+/// Every request that was due in the phase ends in exactly one of the counts, and every other figure is of these
+/// requests, or says that it is of what happened in the phase.
 pub fn check_counts(result: &Value) {
     let requests = &result["requests"];
     let n = |name: &str| {
@@ -173,10 +174,67 @@ pub fn check_counts(result: &Value) {
         .map(|n| n.as_u64().unwrap())
         .sum();
     assert_eq!(kinds, n("errors"), "{requests}");
-    assert_eq!(
-        result["latency"]["response"]["count"].as_u64().unwrap(),
-        n("completed")
-    );
+    let counted = |name: &str| result["latency"][name]["count"].as_u64().unwrap();
+    assert_eq!(counted("response"), n("completed"), "{requests}");
+    assert_eq!(counted("service"), n("completed"), "{requests}");
+    assert_eq!(counted("lag"), n("sent"), "{requests}");
+    assert_eq!(counted("queued"), n("sent"), "{requests}");
+    let seconds = (n_of(result, "end_ns") - n_of(result, "begin_ns")) as f64 / 1e9;
+    let in_phase = n("completed") - n("completed_after") + n("completed_from_before");
+    let per_s = |count: u64| {
+        if seconds > 0.0 {
+            count as f64 / seconds
+        } else {
+            0.0
+        }
+    };
+    let is_rate = |rate: &Value, count: u64| (rate.as_f64().unwrap() - per_s(count)).abs() < 1e-6;
+    assert!(is_rate(&result["throughput_per_s"], in_phase), "{result}");
+    if result["settings"]["loop"] == "open" {
+        assert!(is_rate(&result["offered_per_s"], n("intended")), "{result}");
+        let achieved = result["achieved_ratio"].as_f64().unwrap();
+        let ratio = in_phase as f64 / n("intended").max(1) as f64;
+        assert!((achieved - ratio).abs() < 1e-9, "{achieved} {ratio}");
+    }
+    check_parts(result, in_phase);
+}
+
+fn n_of(of: &Value, name: &str) -> u64 {
+    of[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name} in {of}"))
+}
+
+/// Classes, operations, rows, threads and hosts add up to the whole.
+fn check_parts(result: &Value, in_phase: u64) {
+    let requests = &result["requests"];
+    let completed = n_of(requests, "completed");
+    if let Some(classes) = requests["answers_by_class"].as_object() {
+        let kinds = requests["errors_by_kind"].as_object().unwrap().iter();
+        let refused = kinds.filter(|(kind, _)| kind.starts_with("status-"));
+        let refused: u64 = refused.map(|(_, count)| count.as_u64().unwrap()).sum();
+        let answers: u64 = classes.values().map(|count| count.as_u64().unwrap()).sum();
+        assert_eq!(answers, completed + refused, "{requests}");
+    }
+    let sum = |rows: &[&Value], name: &str| rows.iter().map(|row| n_of(row, name)).sum::<u64>();
+    let operations: Vec<&Value> = result["operations"].as_object().unwrap().values().collect();
+    let is_lost = |host: &Value| host["lost"].is_string();
+    let hosts: Vec<&Value> = result["hosts"].as_array().into_iter().flatten().collect();
+    if !hosts.is_empty() {
+        assert_eq!(sum(&hosts, "completed"), completed, "{hosts:?}");
+        assert_eq!(sum(&hosts, "errors"), n_of(requests, "errors"), "{hosts:?}");
+    }
+    let rows = result["series"].as_array().unwrap().iter();
+    let rows: Vec<&Value> = rows.filter(|row| row["phase"] == "measure").collect();
+    assert_eq!(sum(&rows, "completed"), in_phase);
+    assert_eq!(sum(&rows, "sent_bytes"), n_of(result, "sent_bytes"));
+    assert_eq!(sum(&rows, "received_bytes"), n_of(result, "received_bytes"));
+    // What a lost host tells only at its end is not there.
+    if !hosts.iter().any(|host| is_lost(host)) {
+        assert_eq!(sum(&operations, "completed"), completed);
+        let threads: Vec<&Value> = result["threads"].as_array().unwrap().iter().collect();
+        assert_eq!(sum(&threads, "completed"), in_phase);
+    }
 }
 
 /// The level of one check of the verdict.
