@@ -92,7 +92,7 @@ pub fn result(
     });
     let threads = thread_rows(&outcome.threads, seconds);
     let achieved_ratio = rate.as_ref().map(Rate::achieved_ratio);
-    let verdict = verdict(&outcome, rate, &threads);
+    let verdict = verdict(&outcome, &requests, rate, &threads);
     LoadResult {
         kind: Kind::of::<LoadResult>(),
         tool: Tool {
@@ -126,9 +126,15 @@ fn over(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-fn verdict(outcome: &Outcome, rate: Option<Rate>, threads: &[LoadThread]) -> Verdict {
+fn verdict(
+    outcome: &Outcome,
+    requests: &LoadRequests,
+    rate: Option<Rate>,
+    threads: &[LoadThread],
+) -> Verdict {
     let latencies = &outcome.latencies;
     judge(&Evidence {
+        requests,
         measured: &outcome.measured,
         rate,
         busy_ratio: threads
@@ -147,7 +153,8 @@ pub fn lag_ratio(latencies: &Latencies) -> Option<f64> {
     (response > 0.0).then(|| (latencies.lag.mean() / response).min(1.0))
 }
 
-fn requests(protocol: Protocol, measured: &Measured) -> LoadRequests {
+/// The counts of requests as records have them.
+pub fn requests(protocol: Protocol, measured: &Measured) -> LoadRequests {
     LoadRequests {
         intended: measured.tally.due,
         sent: measured.tally.sent,

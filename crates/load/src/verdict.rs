@@ -7,7 +7,9 @@ use crate::tally::{Measured, Tally};
 /// What the checks look at.
 #[derive(Debug)]
 pub struct Evidence<'a> {
-    /// Counts of the measure phase.
+    /// Counts of the measure phase, as the record has them.
+    pub requests: &'a LoadRequests,
+    /// The same and more, as they were counted.
     pub measured: &'a Measured,
     /// Whether the offered rate was reached, None in a closed loop.
     pub rate: Option<Rate>,
@@ -41,19 +43,14 @@ fn above(id: &str, bounds: Levels, claim: String, value: f64) -> Check {
 /// All checks and their verdict.
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let measured = evidence.measured;
-    let mut checks = vec![
-        interrupted(evidence),
-        errors(measured),
-        unanswered(measured),
-        unsent(measured),
-    ];
+    let mut checks = vec![interrupted(evidence)];
+    checks.extend(of_requests(evidence.requests));
     if let Some(rate) = &evidence.rate {
         checks.push(achieved(rate));
         checks.push(generator_late(evidence));
     }
     checks.push(generator_bound(evidence));
     checks.extend(generator_lag(evidence));
-    checks.push(samples(measured));
     checks.push(connections(measured));
     Verdict::of(checks)
 }
@@ -74,38 +71,40 @@ fn interrupted(evidence: &Evidence<'_>) -> Check {
     )
 }
 
-fn errors(measured: &Measured) -> Check {
-    let Tally {
-        completed, errors, ..
-    } = measured.tally;
-    let finished = completed + errors;
+/// The checks that follow from the counts of requests alone: those of a process, or of several together.
+pub fn of_requests(requests: &LoadRequests) -> Vec<Check> {
+    vec![
+        errors(requests),
+        unanswered(requests),
+        unsent(requests),
+        samples(requests),
+    ]
+}
+
+fn errors(requests: &LoadRequests) -> Check {
+    let errors = requests.errors;
+    let finished = requests.completed + errors;
     let ratio = errors as f64 / finished.max(1) as f64;
     let claim = format!("{errors} of {finished} finished requests failed.");
     above("errors", BOUNDS.error_ratio, claim, ratio)
 }
 
-fn unanswered(measured: &Measured) -> Check {
-    let (due, sent) = (measured.tally.due, measured.tally.sent);
-    let ratio = measured.outstanding as f64 / due.max(1) as f64;
+fn unanswered(requests: &LoadRequests) -> Check {
+    let (unanswered, sent) = (requests.outstanding_at_end, requests.sent);
+    let ratio = unanswered as f64 / sent.max(1) as f64;
     let level = if ratio > BOUNDS.error_ratio.invalid {
         Level::Invalid
     } else {
         Level::Suspect
     };
-    let claim = format!(
-        "{} of {sent} sent requests were not answered by the end.",
-        measured.outstanding
-    );
-    let fails = measured.outstanding > 0;
-    check("unanswered", level, fails, claim, ratio, 0.0)
+    let claim = format!("{unanswered} of {sent} sent requests were not answered by the end.");
+    check("unanswered", level, unanswered > 0, claim, ratio, 0.0)
 }
 
-fn unsent(measured: &Measured) -> Check {
-    let claim = format!(
-        "{} of {} due requests were never sent.",
-        measured.unsent, measured.tally.due
-    );
-    let (fails, value) = (measured.unsent > 0, measured.unsent as f64);
+fn unsent(requests: &LoadRequests) -> Check {
+    let (unsent, due) = (requests.unsent, requests.intended);
+    let claim = format!("{unsent} of {due} due requests were never sent.");
+    let (fails, value) = (unsent > 0, unsent as f64);
     check("unsent", Level::Invalid, fails, claim, value, 0.0)
 }
 
@@ -255,23 +254,22 @@ fn generator_lag(evidence: &Evidence<'_>) -> Option<Check> {
     Some(above("generator-lag", bounds, claim, ratio))
 }
 
-fn samples(measured: &Measured) -> Check {
-    let (completed, bound) = (
-        measured.tally.completed,
-        BOUNDS.samples_beyond_percentile * 100,
-    );
+fn samples(requests: &LoadRequests) -> Check {
+    let (completed, bound) = (requests.completed, BOUNDS.samples_beyond_percentile * 100);
     let level = if completed == 0 {
         Level::Invalid
     } else {
         Level::Suspect
     };
+    let claim = format!("{completed} completed requests; the 99th percentile needs {bound}.");
+    let (value, bound_value) = (completed as f64, bound as f64);
     check(
         "samples",
         level,
         completed < bound,
-        format!("{completed} completed requests; the 99th percentile needs {bound}."),
-        completed as f64,
-        bound as f64,
+        claim,
+        value,
+        bound_value,
     )
 }
 
@@ -289,6 +287,8 @@ fn connections(measured: &Measured) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Protocol;
+    use crate::summary::requests;
 
     fn good() -> Measured {
         of(Tally {
@@ -308,20 +308,15 @@ mod tests {
 
     /// A rate of which `late` of `due` requests were completed after the phase only.
     fn rate(due: u64, late: u64, response_mean_ns: f64) -> Rate {
-        let golden = include_str!("../../../schemas/golden/load_result.json");
-        let golden: steelyard_record::LoadResult = serde_json::from_str(golden).unwrap();
+        let measured = of(Tally {
+            due,
+            sent: due,
+            completed: due,
+            completed_after: late,
+            ..Tally::default()
+        });
         Rate {
-            requests: LoadRequests {
-                intended: due,
-                sent: due,
-                completed: due,
-                errors: 0,
-                outstanding_at_end: 0,
-                unsent: 0,
-                completed_after: Some(late),
-                completed_from_before: Some(0),
-                ..golden.requests
-            },
+            requests: requests(Protocol::Memcached, &measured),
             response_mean_ns,
             length_ns: 5_000_000_000,
             warmup_ns: u64::MAX,
@@ -335,6 +330,7 @@ mod tests {
         interrupted: bool,
     ) -> Vec<(String, Level)> {
         let verdict = judge(&Evidence {
+            requests: &requests(Protocol::Memcached, measured),
             measured,
             rate: late.map(|late| rate(100_000, late, 0.0)),
             busy_ratio,
@@ -384,6 +380,7 @@ mod tests {
         let measured = good();
         let level = |is_open: bool, lag_ratio| {
             let verdict = judge(&Evidence {
+                requests: &requests(Protocol::Memcached, &measured),
                 measured: &measured,
                 rate: is_open.then(|| rate(100_000, 0, 0.0)),
                 busy_ratio: 0.5,
@@ -446,6 +443,7 @@ mod tests {
         );
         let late_by = |lag_and_response_ns| {
             let verdict = judge(&Evidence {
+                requests: &requests(Protocol::Memcached, &measured),
                 measured: &measured,
                 rate: Some(rate(100_000, 0, 0.0)),
                 busy_ratio: 0.5,

@@ -82,8 +82,9 @@ def _errors(evidence: Evidence) -> Iterator[Check]:
     completed = sum(load.requests.completed for load in _loads(evidence))
     errors = sum(load.requests.errors for load in _loads(evidence))
     unsent = sum(load.requests.unsent for load in _loads(evidence))
-    ended = completed + errors
-    ratio = errors / ended if ended else 1.0
+    due = sum(load.requests.intended for load in _loads(evidence))
+    finished = completed + errors
+    ratio = errors / finished if finished else 1.0
     kinds: dict[str, int] = {}
     for load in _loads(evidence):
         for kind, count in load.requests.errors_by_kind.items():
@@ -91,7 +92,7 @@ def _errors(evidence: Evidence) -> Iterator[Check]:
     detail = ", ".join(
         f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda item: -item[1])[:3]
     )
-    claim = f"{errors} of {ended} requests failed" + (f" ({detail})" if detail else "")
+    claim = f"{errors} of {finished} finished requests failed" + (f" ({detail})" if detail else "")
     yield Check(
         id="errors",
         level=_above(ratio, BOUNDS.error_ratio),
@@ -103,7 +104,7 @@ def _errors(evidence: Evidence) -> Iterator[Check]:
     yield Check(
         id="unsent",
         level=Level.INVALID if unsent else Level.VALID,
-        claim=f"{unsent} requests were not sent on time because too many were outstanding",
+        claim=f"{unsent} of {due} due requests were never sent",
         value=unsent,
         bound=0,
         unit="1",
@@ -114,16 +115,21 @@ def _errors(evidence: Evidence) -> Iterator[Check]:
 
 def _achieved(evidence: Evidence) -> Iterator[Check]:
     shares = [
-        (load.achieved_ratio + _chance_ratio(load), load.achieved_ratio)
+        (
+            load.achieved_ratio + _chance_ratio(load),
+            load.achieved_ratio,
+            load.completed_in_phase,
+            load.requests.intended,
+        )
         for load in _loads(evidence)
         if load.achieved_ratio is not None
     ]
     if shares:
-        best_case, worst = min(shares)
+        best_case, worst, completed, due = min(shares)
         yield Check(
             id="achieved",
             level=Level.VALID if best_case >= evidence.achieved_ratio_min else Level.INVALID,
-            claim=f"answers came at {worst:.1%} of the offered rate",
+            claim=f"{worst:.1%} of the offered rate was achieved: {completed} completed for {due} due",
             value=worst,
             bound=evidence.achieved_ratio_min,
             unit="1",
@@ -227,7 +233,7 @@ def _samples(evidence: Evidence) -> Iterator[Check]:
     yield Check(
         id="samples",
         level=level,
-        claim=f"{completed} requests were measured"
+        claim=f"{completed} requests were completed"
         + ("" if level is Level.VALID else ": too few for tail percentiles"),
         value=completed,
         bound=enough,

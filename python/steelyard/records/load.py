@@ -59,7 +59,8 @@ class LoadSettings(Value):
 class LoadRequests(Value):
     """Requests of the measure phase.
 
-    ``intended`` is ``sent`` plus ``unsent``; ``sent`` is ``completed`` plus ``errors`` plus ``outstanding_at_end``.
+    ``intended`` is ``sent`` plus ``unsent``; ``sent`` is ``completed`` plus ``errors`` plus
+    ``outstanding_at_end``.
     """
 
     intended: Count = Field(description="Whose intended time fell in the phase")
@@ -238,9 +239,10 @@ class LoadHost(Value):
 class LoadResult(Record):
     """What a load generator offered and what came back: ``load.json``.
 
-    Everything but ``series`` covers the measure phase only. A request belongs to the phase in which it was due:
-    ``requests``, ``operations``, ``latency`` and ``offered_per_s`` are of the requests that were due in it, whenever
-    they ended. ``throughput_per_s``, bytes, ``threads`` and ``cpu`` are of what happened in it, whenever due.
+    Everything but ``series`` covers the measure phase only. A request belongs to the phase in which it was
+    due: ``requests``, ``operations``, ``latency`` and ``offered_per_s`` are of the requests that were due in
+    it, whenever they ended. ``throughput_per_s``, bytes, ``threads`` and ``cpu`` are of what happened in it,
+    whenever due.
     """
 
     KIND: ClassVar[str] = "load_result"
@@ -280,3 +282,8 @@ class LoadResult(Record):
         description="One row a host, null when one process made the load; counts and latencies above are of"
         " all of them. Absent before 1.3.",
     )
+
+    @property
+    def completed_in_phase(self) -> int:
+        """Return how many requests were completed in the phase, whenever due: ``throughput_per_s``."""
+        return round(self.throughput_per_s * (self.end_ns - self.begin_ns) / 1e9)

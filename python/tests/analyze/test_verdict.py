@@ -97,7 +97,7 @@ def test_errors_are_named_by_kind(evidence):
         evidence, completed=995_000, errors=5000, errors_by_kind={"garbage": 4000, "reset": 1000}
     )
     claim = next(check.claim for check in judge(found).checks if check.id == "errors")
-    assert claim == "5000 of 1000000 requests failed (garbage 4000, reset 1000)"
+    assert claim == "5000 of 1000000 finished requests failed (garbage 4000, reset 1000)"
 
 
 def test_no_requests_at_all_are_invalid(evidence):
@@ -111,6 +111,17 @@ def test_one_unsent_request_is_invalid(evidence):
 @pytest.mark.parametrize(("ratio", "expected"), [(0.99, Level.VALID), (0.9899, Level.INVALID)])
 def test_achieved_against_offered(evidence, ratio, expected):
     assert level(of_load(evidence, achieved_ratio=ratio), "achieved") is expected
+
+
+def test_the_achieved_rate_is_of_two_counts_that_are_named(evidence):
+    load = evidence.loads[0]
+    seconds = (load.end_ns - load.begin_ns) / 1e9
+    found = of_requests(evidence, intended=900, sent=900, completed=550, errors=350)
+    found = of_load(found, throughput_per_s=550 / seconds, achieved_ratio=550 / 900)
+    claims = {check.id: check.claim for check in judge(found).checks}
+    assert claims["achieved"] == "61.1% of the offered rate was achieved: 550 completed for 900 due"
+    assert claims["errors"].startswith("350 of 900 finished requests failed")
+    assert claims["unsent"] == "0 of 900 due requests were never sent"
 
 
 def busy(evidence, ratio, loop, said=()):

@@ -72,6 +72,9 @@ def test_counts_add_up():
     assert two.cpu.requests_per_cpu_s == pytest.approx(
         one.requests.completed / (one.cpu.user_s + one.cpu.system_s)
     )
+    assert two.requests.completed_after == 0
+    before = one.requests.model_copy(update={"completed_from_before": None})
+    assert merged([one, one.model_copy(update={"requests": before})]).requests.completed_from_before is None
     assert [thread.index for thread in two.threads] == list(range(2 * len(one.threads)))
     measured = [row for row in one.series if row.phase == "measure"]
     assert sum(row.completed for row in two.series if row.phase == "measure") == 2 * sum(

@@ -216,13 +216,13 @@ fn requests(results: &[&LoadResult]) -> LoadRequests {
     let sum =
         |of: fn(&LoadRequests) -> u64| results.iter().map(|result| of(&result.requests)).sum();
     let mut errors_by_kind = BTreeMap::new();
-    let mut answers_by_class: Option<BTreeMap<String, u64>> = None;
+    let has_classes = |result: &&LoadResult| result.requests.answers_by_class.is_some();
+    let mut classes: BTreeMap<String, u64> = BTreeMap::new();
     for result in results {
         for (kind, count) in &result.requests.errors_by_kind {
             *errors_by_kind.entry(kind.clone()).or_default() += count;
         }
         for (class, count) in result.requests.answers_by_class.iter().flatten() {
-            let classes = answers_by_class.get_or_insert_default();
             *classes.entry(class.clone()).or_default() += count;
         }
     }
@@ -232,7 +232,7 @@ fn requests(results: &[&LoadResult]) -> LoadRequests {
         completed: sum(|requests| requests.completed),
         errors: sum(|requests| requests.errors),
         errors_by_kind,
-        answers_by_class,
+        answers_by_class: results.iter().all(has_classes).then_some(classes),
         outstanding_at_end: sum(|requests| requests.outstanding_at_end),
         unsent: sum(|requests| requests.unsent),
         completed_after: Some(sum(|requests| requests.completed_after.unwrap_or(0))),
@@ -303,17 +303,11 @@ fn whole_verdict(
             }
         }
     }
-    let completed = sums.requests.completed;
-    let rate = sums.rate(parts, latencies);
+    let mut whole = verdict::of_requests(&sums.requests);
+    whole.extend(sums.rate(parts, latencies).as_ref().map(verdict::achieved));
     for check in &mut checks {
-        match (check.id.as_str(), &rate) {
-            ("samples", _) if completed >= BOUNDS.samples_beyond_percentile * 100 => {
-                check.level = Level::Valid;
-                check.claim = format!("{completed} completed requests on all hosts.");
-                check.value = Some(completed as f64);
-            }
-            ("achieved", Some(rate)) => *check = verdict::achieved(rate),
-            _ => {}
+        if let Some(better) = whole.iter().find(|better| better.id == check.id) {
+            *check = better.clone();
         }
     }
     checks.push(together(parts, &sums.hosts));

@@ -60,7 +60,7 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
         "server_cpu_system_ratio": Metric(value=facts.used.system_s / seconds / cpus, unit="1"),
         "server_cpu_iowait_ratio": iowait_metric(folder, facts.span, session.placement.server),
         "requests_per_server_cpu_s": value(
-            load.requests.completed / facts.used.total_s if facts.used.total_s else None,
+            load.completed_in_phase / facts.used.total_s if facts.used.total_s else None,
             "1/s",
             "higher",
             "the node used no CPU time",

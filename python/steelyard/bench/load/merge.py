@@ -32,6 +32,8 @@ def merged(loads: Sequence[LoadResult]) -> LoadResult:
         answers_by_class=_added([classes for classes in by_class if classes is not None])
         if None not in by_class
         else None,
+        completed_after=_known_sum([load.requests.completed_after for load in loads]),
+        completed_from_before=_known_sum([load.requests.completed_from_before for load in loads]),
     )
     offered = [load.offered_per_s for load in loads]
     known_offered = [rate for rate in offered if rate is not None]
@@ -71,7 +73,7 @@ def merged(loads: Sequence[LoadResult]) -> LoadResult:
             "cpu": LoadCpu(
                 user_s=user_s,
                 system_s=system_s,
-                requests_per_cpu_s=requests.completed / (user_s + system_s)
+                requests_per_cpu_s=sum(load.completed_in_phase for load in loads) / (user_s + system_s)
                 if user_s + system_s > 0
                 else None,
             ),
@@ -83,6 +85,12 @@ def merged(loads: Sequence[LoadResult]) -> LoadResult:
 def _added(counts: Sequence[dict[str, int]]) -> dict[str, int]:
     names = sorted({name for count in counts for name in count})
     return {name: sum(count.get(name, 0) for count in counts) for name in names}
+
+
+def _known_sum(counts: Sequence[int | None]) -> int | None:
+    """Return the sum, None where a part is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _operations(loads: Sequence[LoadResult]) -> dict[str, LoadOperations]:

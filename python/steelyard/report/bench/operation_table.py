@@ -24,7 +24,7 @@ def operation_section(
     total = sum(counts.completed for counts in load.operations.values())
     rows = tuple(_row(name, counts, seconds, total) for name, counts in load.operations.items())
     columns = (names, "requests/s", "share", *(level.replace("p999", "p99.9") for level in _PERCENTILES))
-    intro = "Answered requests of the measure phase. Latency is response time."
+    intro = "Requests that were due in the measure phase and completed. Latency is response time."
     if load.requests.errors:
         intro += f" {fmt.several(load.requests.errors, 'request')} failed and are not in the table."
     return Section("operations", title, intro, tables=(Table(columns, rows),))

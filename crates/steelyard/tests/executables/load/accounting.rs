@@ -214,6 +214,18 @@ fn several_hosts_count_as_one_does() {
     assert!(n(&result, "sent") <= saw(&seen, &result).0);
     assert!(n(&result, "completed_from_before") > 10, "{result}");
     assert!(claim(&result, "achieved").contains(" completed for 400 due ("));
+    // The objections are of the whole load too, not of the host that has most.
+    let unsent = n(&result, "unsent");
+    let told = format!("{unsent} of 400 due requests were never sent.");
+    assert_eq!(claim(&result, "unsent"), told);
+    let (errors, completed) = (n(&result, "errors"), n(&result, "completed"));
+    let told = format!(
+        "{errors} of {} finished requests failed.",
+        errors + completed
+    );
+    assert_eq!(claim(&result, "errors"), told);
+    let classes = &result["requests"]["answers_by_class"];
+    assert_eq!(classes["5xx"].as_u64().unwrap_or(0), errors, "{classes}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
         "server_cpu_user_ratio": Metric(value=total.user_s / seconds / cpus, unit="1"),
         "server_cpu_system_ratio": Metric(value=total.system_s / seconds / cpus, unit="1"),
         "requests_per_server_cpu_s": value(
-            load.requests.completed / total.total_s if total.total_s else None,
+            load.completed_in_phase / total.total_s if total.total_s else None,
             "1/s",
             "higher",
             "the servers used no CPU time",

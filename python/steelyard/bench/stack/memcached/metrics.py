@@ -58,7 +58,7 @@ def outcome(
         "server_cpu_user_ratio": Metric(value=cpu.user_s / seconds / cpus, unit="1"),
         "server_cpu_system_ratio": Metric(value=cpu.system_s / seconds / cpus, unit="1"),
         "requests_per_server_cpu_s": value(
-            whole.requests.completed / cpu.total_s if cpu.total_s else None,
+            whole.completed_in_phase / cpu.total_s if cpu.total_s else None,
             "1/s",
             "higher",
             "the server used no CPU time",
