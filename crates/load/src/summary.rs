@@ -170,6 +170,8 @@ pub fn requests(protocol: Protocol, measured: &Measured) -> LoadRequests {
         unsent: measured.unsent,
         completed_after: Some(measured.tally.completed_after),
         completed_from_before: Some(measured.tally.completed_from_before),
+        errors_after: Some(measured.tally.errors_after),
+        errors_from_before: Some(measured.tally.errors_from_before),
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! - due = sent + never sent
 //! - sent = completed + failed + unanswered
-//! - completed in the phase, whenever due = completed - `completed_after` + `completed_from_before`
+//! - completed in the phase, whenever due = completed - `completed_after` + `completed_from_before`; and so are errors
 //!
 //! Not here: counts of an interval by the time of each event, which throughput and bytes are ([`crate::control::Counts`]).
 
@@ -37,6 +37,10 @@ pub struct Tally {
     pub completed_after: u64,
     /// Not of this phase: answered without an error in it and due before it.
     pub completed_from_before: u64,
+    /// Of the failed: after the phase.
+    pub errors_after: u64,
+    /// Not of this phase: failed in it and due before it.
+    pub errors_from_before: u64,
 }
 
 impl Tally {
@@ -50,6 +54,8 @@ impl Tally {
         self.noticed_late += other.noticed_late;
         self.completed_after += other.completed_after;
         self.completed_from_before += other.completed_from_before;
+        self.errors_after += other.errors_after;
+        self.errors_from_before += other.errors_from_before;
     }
 }
 

@@ -177,6 +177,12 @@ pub struct LoadRequests {
     /// the phase is `completed` - `completed_after` + `completed_from_before`. Absent before 1.5.
     #[serde(default)]
     pub completed_from_before: Option<u64>,
+    /// Of `errors`, those that came after the phase. Absent before 1.5.
+    #[serde(default)]
+    pub errors_after: Option<u64>,
+    /// Not among the above: failed in the phase, due before it. Absent before 1.5.
+    #[serde(default)]
+    pub errors_from_before: Option<u64>,
 }
 
 /// Counts of one operation.

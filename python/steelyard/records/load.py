@@ -89,6 +89,13 @@ class LoadRequests(Value):
         "`throughput_per_s` times the length of the phase is `completed` - `completed_after` + "
         "`completed_from_before`; absent before 1.5",
     )
+    errors_after: Count | None = Field(
+        default=None, description="Of `errors`, those that came after the phase; absent before 1.5"
+    )
+    errors_from_before: Count | None = Field(
+        default=None,
+        description="Not among the others: failed in the phase, due before it; absent before 1.5",
+    )
 
 
 class QuantileValue(Value):

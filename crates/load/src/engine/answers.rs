@@ -262,7 +262,14 @@ impl<C: Codec> State<C> {
     /// Counts a failure.
     pub(super) fn failed(&mut self, kind: &'static str, due: &Due) {
         self.interval.counts.errors += 1;
-        self.interval.tally.errors += u64::from(due.is_measured);
+        let is_measuring = self.is_measuring();
+        let tally = &mut self.interval.tally;
+        if due.is_measured {
+            tally.errors += 1;
+            tally.errors_after += u64::from(!is_measuring);
+        } else {
+            tally.errors_from_before += u64::from(is_measuring);
+        }
         if due.is_measured || matches!(self.kind, Loop::Prefill { .. }) {
             *self.measured.errors_by_kind.entry(kind).or_default() += 1;
         }

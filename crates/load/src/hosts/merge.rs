@@ -237,6 +237,8 @@ fn requests(results: &[&LoadResult]) -> LoadRequests {
         unsent: sum(|requests| requests.unsent),
         completed_after: Some(sum(|requests| requests.completed_after.unwrap_or(0))),
         completed_from_before: Some(sum(|requests| requests.completed_from_before.unwrap_or(0))),
+        errors_after: Some(sum(|requests| requests.errors_after.unwrap_or(0))),
+        errors_from_before: Some(sum(|requests| requests.errors_from_before.unwrap_or(0))),
     }
 }
 

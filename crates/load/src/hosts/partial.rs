@@ -179,6 +179,8 @@ fn sums(
             unsent: tally.due.saturating_sub(tally.sent),
             completed_after: Some(tally.completed_after),
             completed_from_before: Some(tally.completed_from_before),
+            errors_after: Some(tally.errors_after),
+            errors_from_before: Some(tally.errors_from_before),
         },
         operations: BTreeMap::new(),
         throughput_per_s: per_second(counts.completed, length_ns),

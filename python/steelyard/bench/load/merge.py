@@ -32,8 +32,10 @@ def merged(loads: Sequence[LoadResult]) -> LoadResult:
         answers_by_class=_added([classes for classes in by_class if classes is not None])
         if None not in by_class
         else None,
-        completed_after=_known_sum([load.requests.completed_after for load in loads]),
-        completed_from_before=_known_sum([load.requests.completed_from_before for load in loads]),
+        **{
+            name: _known_sum([getattr(load.requests, name) for load in loads])
+            for name in ("completed_after", "completed_from_before", "errors_after", "errors_from_before")
+        },
     )
     offered = [load.offered_per_s for load in loads]
     known_offered = [rate for rate in offered if rate is not None]

@@ -103,7 +103,8 @@ fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
         requests.sent, requests.completed, requests.errors, requests.outstanding_at_end
     )?;
     write_answers(result, out)?;
-    if requests.errors > 0 {
+    let before = requests.errors_from_before.unwrap_or(0);
+    if requests.errors + before > 0 {
         let kinds = requests.errors_by_kind.iter();
         let kinds: Vec<String> = kinds
             .map(|(kind, count)| match kind.as_str() {
@@ -111,11 +112,17 @@ fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
                 kind => format!("{count} {kind}"),
             })
             .collect();
-        let (errors, kinds) = (requests.errors, kinds.join(", "));
+        let (errors, mut more) = (requests.errors, String::new());
+        if !kinds.is_empty() {
+            more = format!(" ({})", kinds.join(", "));
+        }
+        if before > 0 {
+            more += &format!("; {before} more came in the {seconds:.1} s, of requests due before");
+        }
+        let finished = requests.completed + errors;
         writeln!(
             out,
-            "errors      {errors} of {} finished requests ({kinds})",
-            requests.completed + errors
+            "errors      {errors} of {finished} finished requests{more}"
         )?;
     }
     let latency = &result.latency;

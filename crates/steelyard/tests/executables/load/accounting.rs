@@ -183,6 +183,7 @@ fn errors_of_the_warm_up_are_not_of_the_phase_though_they_come_in_it() {
             let finished = errors + n(&result, "completed");
             let told = format!("{errors} of {finished} finished requests failed.");
             assert_eq!(claim(&result, "errors"), told);
+            assert!(n(&result, "errors_from_before") > 10, "{result}");
             let told = claim(&result, "unsent");
             assert!(told.contains(" of 400 due requests"), "{told}");
             assert!(claim(&result, "achieved").contains(" completed for 400 due ("));

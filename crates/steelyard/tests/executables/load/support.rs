@@ -196,7 +196,8 @@ pub fn check_counts(result: &Value) {
         let ratio = in_phase as f64 / n("intended").max(1) as f64;
         assert!((achieved - ratio).abs() < 1e-9, "{achieved} {ratio}");
     }
-    check_parts(result, in_phase);
+    let errors = n("errors") - n("errors_after") + n("errors_from_before");
+    check_parts(result, [in_phase, errors]);
 }
 
 fn n_of(of: &Value, name: &str) -> u64 {
@@ -206,7 +207,7 @@ fn n_of(of: &Value, name: &str) -> u64 {
 }
 
 /// Classes, operations, rows, threads and hosts add up to the whole.
-fn check_parts(result: &Value, in_phase: u64) {
+fn check_parts(result: &Value, [in_phase, errors]: [u64; 2]) {
     let requests = &result["requests"];
     let completed = n_of(requests, "completed");
     if let Some(classes) = requests["answers_by_class"].as_object() {
@@ -227,6 +228,7 @@ fn check_parts(result: &Value, in_phase: u64) {
     let rows = result["series"].as_array().unwrap().iter();
     let rows: Vec<&Value> = rows.filter(|row| row["phase"] == "measure").collect();
     assert_eq!(sum(&rows, "completed"), in_phase);
+    assert_eq!(sum(&rows, "errors"), errors);
     assert_eq!(sum(&rows, "sent_bytes"), n_of(result, "sent_bytes"));
     assert_eq!(sum(&rows, "received_bytes"), n_of(result, "received_bytes"));
     // What a lost host tells only at its end is not there.
