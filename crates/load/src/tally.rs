@@ -1,14 +1,15 @@
 //! What became of the requests of the measure phase.
 //!
-//! One rule for every count: a request belongs to the phase in which it was due, in an open loop by its schedule, in a
-//! closed one by the answer before it; that is settled once, when it becomes due, and what happens to it later, in whatever
-//! phase, is counted there. Invariants, once the load has drained:
+//! One rule for every count: a request belongs to the phase in which it was due, in an open loop by its schedule,
+//! in a closed one by the answer before it; that is settled once, when it becomes due, and what happens to it later,
+//! in whatever phase, is counted there. Invariants, once the load has drained:
 //!
 //! - due = sent + never sent
 //! - sent = completed + failed + unanswered
-//! - completed in the phase, whenever due = completed - `completed_after` + `completed_from_before`; and so are errors
+//! - completed in the phase, whenever due = completed - `completed_after` + `completed_from_before`; errors alike
 //!
-//! Not here: counts of an interval by the time of each event, which throughput and bytes are ([`crate::control::Counts`]).
+//! Not here: counts of an interval by the time of each event, as throughput and bytes are
+//! ([`crate::control::Counts`]).
 
 use std::collections::BTreeMap;
 

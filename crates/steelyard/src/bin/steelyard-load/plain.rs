@@ -8,7 +8,7 @@ use steelyard::{Exit, Failure};
 use steelyard_load::progress::time;
 use steelyard_load::slo::Slo;
 use steelyard_load::{Settings, Surroundings};
-use steelyard_record::LoadResult;
+use steelyard_record::{LoadRequests, LoadResult};
 
 use crate::arguments::{LoadArguments, ProgressArgument};
 use crate::settings::{failure, progress, settings};
@@ -67,12 +67,20 @@ fn tell(arguments: &LoadArguments, result: &LoadResult) -> Result<Exit, Failure>
     Ok(crate::exit(result.interrupted, &result.verdict))
 }
 
-/// A short table for a person.
+/// A short table for a person: what happened in the phase, what became of the requests that were due in it, the checks.
 fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
-    // First what happened in the phase, then what became of the requests that were due in it.
     let seconds = (result.end_ns - result.begin_ns) as f64 / 1e9;
-    let requests = &result.requests;
-    let before = match requests.completed_from_before {
+    write_phase(result, seconds, out)?;
+    write_requests(&result.requests, seconds, out)?;
+    write_answers(result, out)?;
+    write_errors(&result.requests, seconds, out)?;
+    write_latencies(result, out)?;
+    crate::write_verdict(&result.verdict, out)
+}
+
+/// What happened in the phase, whenever it was due.
+fn write_phase(result: &LoadResult, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
+    let before = match result.requests.completed_from_before {
         None | Some(0) => String::new(),
         Some(count) => format!(", {count} of them due before"),
     };
@@ -87,44 +95,55 @@ fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
         "bytes       {} sent, {} received in the {seconds:.1} s, for every request",
         bytes(result.sent_bytes),
         bytes(result.received_bytes)
-    )?;
-    writeln!(
-        out,
-        "requests    {} due in the {seconds:.1} s: {} sent, {} never sent",
-        requests.intended, requests.sent, requests.unsent
-    )?;
+    )
+}
+
+/// What became of the requests that were due in the phase.
+fn write_requests(requests: &LoadRequests, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
     let after = match requests.completed_after {
         None | Some(0) => String::new(),
         Some(count) => format!(" ({count} of them after the {seconds:.1} s)"),
     };
     writeln!(
         out,
+        "requests    {} due in the {seconds:.1} s: {} sent, {} never sent",
+        requests.intended, requests.sent, requests.unsent
+    )?;
+    writeln!(
+        out,
         "sent        {}: {} completed{after}, {} failed, {} unanswered",
         requests.sent, requests.completed, requests.errors, requests.outstanding_at_end
-    )?;
-    write_answers(result, out)?;
-    let before = requests.errors_from_before.unwrap_or(0);
-    if requests.errors + before > 0 {
-        let kinds = requests.errors_by_kind.iter();
-        let kinds: Vec<String> = kinds
-            .map(|(kind, count)| match kind.as_str() {
-                "garbage" => format!("{count} garbage: no answers of this protocol"),
-                kind => format!("{count} {kind}"),
-            })
-            .collect();
-        let (errors, mut more) = (requests.errors, String::new());
-        if !kinds.is_empty() {
-            more = format!(" ({})", kinds.join(", "));
-        }
-        if before > 0 {
-            more += &format!("; {before} more came in the {seconds:.1} s, of requests due before");
-        }
-        let finished = requests.completed + errors;
-        writeln!(
-            out,
-            "errors      {errors} of {finished} finished requests{more}"
-        )?;
+    )
+}
+
+/// Errors by kind, and how many more came in the phase.
+fn write_errors(requests: &LoadRequests, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
+    let (errors, before) = (requests.errors, requests.errors_from_before.unwrap_or(0));
+    if errors + before == 0 {
+        return Ok(());
     }
+    let kinds = requests.errors_by_kind.iter();
+    let kinds: Vec<String> = kinds
+        .map(|(kind, count)| match kind.as_str() {
+            "garbage" => format!("{count} garbage: no answers of this protocol"),
+            kind => format!("{count} {kind}"),
+        })
+        .collect();
+    let mut more = String::new();
+    if !kinds.is_empty() {
+        more = format!(" ({})", kinds.join(", "));
+    }
+    if before > 0 {
+        more += &format!("; {before} more came in the {seconds:.1} s, of requests due before");
+    }
+    let finished = requests.completed + errors;
+    writeln!(
+        out,
+        "errors      {errors} of {finished} finished requests{more}"
+    )
+}
+
+fn write_latencies(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
     let latency = &result.latency;
     for (name, latency) in [
         ("response", Some(&latency.response)),
@@ -153,7 +172,7 @@ fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
             host.connections
         )?;
     }
-    crate::write_verdict(&result.verdict, out)
+    Ok(())
 }
 
 /// Answers by their class (HTTP), and what was looked up and found.
