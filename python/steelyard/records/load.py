@@ -1,5 +1,6 @@
 """What a load generator offered and what came back. The same shape as ``crates/record/src/load.rs``."""
 
+import math
 from typing import ClassVar
 
 from pydantic import Field
@@ -293,4 +294,8 @@ class LoadResult(Record):
     @property
     def completed_in_phase(self) -> int:
         """Return how many requests were completed in the phase, whenever due: ``throughput_per_s``."""
-        return round(self.throughput_per_s * (self.end_ns - self.begin_ns) / 1e9)
+        counts = self.requests
+        if counts.completed_after is not None and counts.completed_from_before is not None:
+            return max(0, counts.completed - counts.completed_after + counts.completed_from_before)
+        completed = self.throughput_per_s * (self.end_ns - self.begin_ns) / 1e9
+        return round(completed) if math.isfinite(completed) else 0

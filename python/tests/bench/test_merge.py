@@ -73,6 +73,7 @@ def test_counts_add_up():
         one.requests.completed / (one.cpu.user_s + one.cpu.system_s)
     )
     assert two.requests.completed_after == 0
+    assert one.completed_in_phase == one.requests.completed
     before = one.requests.model_copy(update={"completed_from_before": None})
     assert merged([one, one.model_copy(update={"requests": before})]).requests.completed_from_before is None
     assert [thread.index for thread in two.threads] == list(range(2 * len(one.threads)))
@@ -123,3 +124,19 @@ def test_a_growing_file_is_followed_line_by_line(tmp_path, stats):
         file.write(lines[1][40:] + lines[2])
     assert tail.read() == stats[1:]
     assert tail.read() == []
+
+
+def test_what_was_completed_in_the_phase_follows_from_counts_or_from_the_rate():
+    one = read(LoadResult, schemas_dir() / "golden" / "load_result.json")
+    counts = {"completed": 900, "completed_after": 40, "completed_from_before": 7}
+    late = one.model_copy(update={"requests": one.requests.model_copy(update=counts)})
+    assert late.completed_in_phase == 867
+    # Before 1.5 the rate alone said it.
+    unknown = one.requests.model_copy(update={"completed_after": None, "completed_from_before": None})
+    old = one.model_copy(update={"requests": unknown, "throughput_per_s": 12.5})
+    assert old.completed_in_phase == round(12.5 * (one.end_ns - one.begin_ns) / 1e9)
+    assert old.model_copy(update={"throughput_per_s": float("inf")}).completed_in_phase == 0
+    seconds = (late.end_ns - late.begin_ns) / 1e9
+    both = merged([late.model_copy(update={"throughput_per_s": 867 / seconds})] * 2)
+    assert both.completed_in_phase == 2 * 867
+    assert both.throughput_per_s * seconds == pytest.approx(2 * 867)
