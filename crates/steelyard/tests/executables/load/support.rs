@@ -229,6 +229,14 @@ fn check_parts(result: &Value, [in_phase, errors]: [u64; 2]) {
     let rows: Vec<&Value> = rows.filter(|row| row["phase"] == "measure").collect();
     assert_eq!(sum(&rows, "completed"), in_phase);
     assert_eq!(sum(&rows, "errors"), errors);
+    // No row spans a change of phase, also where the phase was ended early. Several hosts begin a little apart.
+    let phase = [n_of(result, "begin_ns"), n_of(result, "end_ns")];
+    let within =
+        |row: &&Value| n_of(row, "begin_ns") >= phase[0] && n_of(row, "end_ns") <= phase[1];
+    assert!(
+        !hosts.is_empty() || rows.iter().all(within),
+        "{phase:?} {rows:?}"
+    );
     assert_eq!(sum(&rows, "sent_bytes"), n_of(result, "sent_bytes"));
     assert_eq!(sum(&rows, "received_bytes"), n_of(result, "received_bytes"));
     // What a lost host tells only at its end is not there.
