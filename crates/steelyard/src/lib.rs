@@ -106,7 +106,9 @@ pub fn parse<A: clap::Parser>() -> A {
 fn show(name: &str, error: &clap::Error) -> ! {
     use std::io::Write;
 
-    let printed = error.print().and_then(|()| std::io::stdout().flush());
+    let printed = output::opened()
+        .and_then(|()| error.print())
+        .and_then(|()| std::io::stdout().flush());
     let Err(failure) = printed.map_err(output::failure) else {
         std::process::exit(0)
     };

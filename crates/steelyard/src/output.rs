@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, BufWriter, Write, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Exit, Failure};
 
@@ -17,8 +18,32 @@ impl fmt::Display for ReaderEnded {
 
 impl std::error::Error for ReaderEnded {}
 
+/// Whether the program was started without a standard output (`>&-`).
+static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before Rust's runtime, which opens /dev/null in the place of a standard output that is closed: what is
+/// written there would be lost without an error.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    // SAFETY: asks about a descriptor, which may be closed, and changes nothing.
+    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
+}
+
+/// Fails where the program was started without a standard output.
+pub fn opened() -> io::Result<()> {
+    if WAS_CLOSED.load(Ordering::Relaxed) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    Ok(())
+}
+
 /// Writes `content` to standard output.
 pub fn print(content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    opened().map_err(failure)?;
     let mut out = BufWriter::with_capacity(1 << 16, stdout().lock());
     content(&mut out)
         .and_then(|()| out.flush())

@@ -51,11 +51,16 @@ def test_a_command_says_that_its_output_is_lost(
 
 
 @pytest.mark.parametrize("command", PROGRAMS, ids=" ".join)
-def test_a_program_says_that_its_output_is_lost(command: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("redirection", "why"), [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
+)
+def test_a_program_says_that_its_output_is_lost(
+    command: list[str], redirection: str, why: str, tmp_path: Path
+) -> None:
     line = [str(executable(command[0])), *command[1:]]
-    code, _, said = ended(line, tmp_path, 'exec "$@" >/dev/full')
+    code, _, said = ended(line, tmp_path, f'exec "$@" {redirection}')
     assert code == 4, said
-    assert said.startswith(f"{command[0]}: cannot write to standard output: No space left on device")
+    assert said.startswith(f"{command[0]}: cannot write to standard output: {why}")
     assert len(said.splitlines()) == 1
 
 

@@ -114,6 +114,7 @@ fn top(cli: Cli) -> Result<Exit, Failure> {
     let tree = Tree::new(cli.root);
     let mut session = Session::new(&tree, cli.pid, by, wants_mix, outside).map_err(failure)?;
     if is_batch {
+        output::opened().map_err(output::failure)?;
         let settings = Batch {
             count: cli.count.unwrap_or(1),
             interval: cli.interval,
