@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from steelyard.fleet.cpi.anomalies import JobOutliers
 from steelyard.fleet.cpi.caps import CapEffect
 from steelyard.fleet.cpi.evidence import Bar
-from steelyard.fleet.cpi.rule import BATCH, LATENCY_SENSITIVE, PAPER, anomalies
+from steelyard.fleet.cpi.rule import BATCH, LATENCY_SENSITIVE, PAPER, Suspect, anomalies, judge
 from steelyard.fleet.cpi.windows import Episode, judge_episode
 from steelyard.fleet.cpi.windows import Machine as SeenMachine
 
@@ -230,13 +230,12 @@ def _paper(random: Random, make: Callable[[Random], Machine], *, wants_right: bo
         if now < CALM:
             continue
         span = slice(now - 9, now + 1)
-        cpi, usage = machine.cpi[span], machine.usage[:, span]
-        strain = np.where(cpi > THRESHOLD, 1 - THRESHOLD / cpi, cpi / THRESHOLD - 1)
-        with np.errstate(invalid="ignore"):
-            values = np.nan_to_num(usage @ strain / usage.sum(axis=1), nan=-1.0)
-        best = int(values.argmax())
-        if values[best] >= PAPER.correlation_floor:
-            return Outcome((best in machine.guilty) is wants_right)
+        suspects = [
+            Suspect("other", str(number), BATCH, usage[span]) for number, usage in enumerate(machine.usage)
+        ]
+        named = judge(LATENCY_SENSITIVE, machine.cpi[span].tolist(), THRESHOLD, suspects, PAPER).antagonist
+        if named is not None:
+            return Outcome((int(named.suspect.task) in machine.guilty) is wants_right)
     return Outcome(False)
 
 

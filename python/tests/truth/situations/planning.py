@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from steelyard.stats.power import Need, pairs_needed, replicates_needed, variance_needed
-from steelyard.stats.sequential import mixture_radius, student_quantile
+from steelyard.stats.ratios import Effect
+from steelyard.stats.sequential import student_quantile
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
 
@@ -35,17 +36,16 @@ def _looks(
     fixed: bool = False,
 ) -> Outcome:
     """Look after every replicate whether the interval of a mean excludes 0, and stop when it does."""
+    # Logarithms of a ratio, as those of an effect are.
     values = effect + 0.05 * _noise(random, last, shape)
     counts = np.arange(1, last + 1)
     means = np.cumsum(values) / counts
     squares = np.cumsum(values**2) / counts - means**2
     for count in range(first, last + 1):
         variance = float(squares[count - 1]) / (count - 1)
-        if fixed:
-            radius = student_quantile(0.975, count - 1) * math.sqrt(variance)
-        else:
-            radius = mixture_radius(variance, degrees=count - 1)
-        if abs(means[count - 1]) > radius:
+        found = Effect(math.exp(means[count - 1]), variance, float(count - 1), (count, count))
+        ends = found.interval() if fixed else found.always_valid()
+        if ends is not None and not ends[0] <= 1 <= ends[1]:
             return Outcome(True, width=float(count))
     return Outcome(False)
 
