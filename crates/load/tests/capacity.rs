@@ -6,16 +6,25 @@
 #[allow(dead_code)]
 mod queue;
 
-use queue::{PLAIN, Queue, TIERS, WALL_VARYING};
+use queue::{COLLAPSING, PLAIN, Queue, TIERS, WALL_VARYING};
 use steelyard_load::capacity::curve::Bound;
 use steelyard_load::capacity::evidence::{Said, Share};
 use steelyard_load::capacity::posterior::Prior;
 use steelyard_load::capacity::search::{Ended, Limits, Plan, Probe, Purpose, Search, Seen, Step};
+use steelyard_load::capacity::served::Served;
 
 const CLOSED: Prior = Prior::ClosedLoop {
     per_s: 1050.0,
     completed: 5000.0,
 };
+
+fn completed(per_s: f64, measure_s: f64) -> Served {
+    Served {
+        completed: per_s * measure_s,
+        per_s,
+        ..Served::default()
+    }
+}
 
 /// A search that sees nothing but clear answers about a capacity, up to a generator's limit.
 fn find_sharp(prior: Prior, capacity: f64, generator: f64) -> Search {
@@ -50,6 +59,7 @@ fn find_sharp(prior: Prior, capacity: f64, generator: f64) -> Search {
                 share: Some(share),
             },
             throughput_per_s: rate_per_s.min(capacity),
+            served: completed(rate_per_s.min(capacity), probe.measure_s),
             generator_bound: !met && rate_per_s > generator,
         });
     }
@@ -197,6 +207,7 @@ fn a_few_slow_requests_at_any_rate_do_not_make_a_wall_a_slope() {
                 }),
             },
             throughput_per_s,
+            served: completed(throughput_per_s, measure_s),
             generator_bound: false,
         });
     }
@@ -206,4 +217,29 @@ fn a_few_slow_requests_at_any_rate_do_not_make_a_wall_a_slope() {
     // Slow requests stay as few as they were up to where the wall is.
     let [_, share, _] = search.share_ratio(800.0);
     assert!((0.002..0.02).contains(&share), "{share}");
+}
+
+#[test]
+fn a_server_that_stays_collapsed_is_recognised_and_let_come_back() {
+    let truth = COLLAPSING.truth(50_000).unwrap();
+    let mut named = 0;
+    for seed in 0..2 {
+        let (answer, search) = COLLAPSING.search(&TIERS[1], seed);
+        let (low, high) = (answer.low_per_s.unwrap(), answer.high_per_s.unwrap());
+        assert!(low <= truth && truth <= high, "{truth}: {answer:?}");
+        if let Some(collapse) = answer.collapse() {
+            named += 1;
+            assert!(
+                (collapse.served_per_s / 300.0 - 1.0).abs() < 0.1,
+                "{collapse:?}"
+            );
+            assert!(
+                (collapse.held_per_s / truth - 1.0).abs() < 0.15,
+                "{collapse:?}"
+            );
+            let mut purposes = search.seen().iter().map(|seen| seen.probe.purpose);
+            assert!(purposes.any(|purpose| purpose == Purpose::Return));
+        }
+    }
+    assert!(named >= 1, "{named}");
 }

@@ -39,10 +39,16 @@ pub struct CapacityResult {
     /// The curve behind the interval, lowest rate first; empty without one.
     #[serde(default)]
     pub curve: Vec<CapacityPoint>,
+    /// How the server collapses under overload, null where it does not.
+    #[serde(default)]
+    pub collapse: Option<CapacityCollapse>,
+    /// How the server's speed changes under load, null where it does not.
+    #[serde(default)]
+    pub changing: Option<CapacityChanging>,
     /// Where the capacity lies, null when the objective was met nowhere or the probes cannot bear an interval.
     pub interval: Option<CapacityInterval>,
-    /// The rate that the capacity is as likely above as below, null without one rate that met the objective and
-    /// one that did not.
+    /// The rate that the capacity is as likely above as below, or the highest that was held where the server
+    /// collapses; null without one rate that met the objective and one that did not.
     pub estimate_per_s: Option<f64>,
     /// Expected standard deviation of the capacity from run to run, as a share of it, null without an estimate.
     pub spread_ratio: Option<f64>,
@@ -79,6 +85,30 @@ pub struct CapacityTried {
     pub unloaded_met: Option<bool>,
 }
 
+/// A server that completes less under overload than it did before it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityCollapse {
+    /// Highest rate that it held before it collapsed.
+    pub held_per_s: f64,
+    /// Lowest rate above it at which it collapsed.
+    pub lost_per_s: f64,
+    /// Completed per second under overload.
+    pub served_per_s: f64,
+    /// Highest rate after which it held what it had held before, null when no probe showed one.
+    pub back_per_s: Option<f64>,
+}
+
+/// A server whose speed changes under load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityChanging {
+    /// Completed per second while it is slow.
+    pub slow_per_s: f64,
+    /// Completed per second while it is fast.
+    pub fast_per_s: f64,
+    /// About how long one speed lasts, s.
+    pub lasts_s: f64,
+}
+
 /// A point of the curve that was fitted: the share of requests beyond the bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CapacityPoint {
@@ -95,7 +125,7 @@ pub struct CapacityPoint {
 /// One load at one rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CapacityProbe {
-    /// `unloaded`, `bracket` or `narrow`; in older records also `confirm-low` and `confirm-high`.
+    /// `unloaded`, `bracket`, `narrow`, `overload` or `return`; in older records also `confirm-low` and `confirm-high`.
     pub purpose: String,
     /// Rate that was asked for.
     pub rate_per_s: f64,

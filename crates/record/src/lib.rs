@@ -34,8 +34,8 @@ mod version;
 pub use bounds::{BOUNDS, Bounds, Levels};
 pub use cache_stats::{CacheStats, CacheThread};
 pub use capacity::{
-    CapacityCriterion, CapacityEdge, CapacityInterval, CapacityPoint, CapacityProbe,
-    CapacityResult, CapacityTried, ClosedLoop,
+    CapacityChanging, CapacityCollapse, CapacityCriterion, CapacityEdge, CapacityInterval,
+    CapacityPoint, CapacityProbe, CapacityResult, CapacityTried, ClosedLoop,
 };
 pub use clock::{Clock, clock_ns, monotonic_ns};
 pub use colocation::{

@@ -42,8 +42,8 @@ class CapacityProbe(Value):
     """One load at one rate."""
 
     purpose: str = Field(
-        description="`unloaded`, `bracket` or `narrow`; in older records also `confirm-low` and"
-        " `confirm-high`"
+        description="`unloaded`, `bracket`, `narrow`, `overload` or `return`; in older records also"
+        " `confirm-low` and `confirm-high`"
     )
     rate_per_s: float = Field(description="Requested rate")
     warmup_s: float | None = Field(
@@ -112,6 +112,26 @@ class CapacityTried(Value):
     )
 
 
+class CapacityCollapse(Value):
+    """A server that completes less under overload than it did before it."""
+
+    held_per_s: float = Field(description="Highest rate that it held before it collapsed")
+    lost_per_s: float = Field(description="Lowest rate above it at which it collapsed")
+    served_per_s: float = Field(description="Completed requests per second under overload")
+    back_per_s: float | None = Field(
+        default=None,
+        description="Highest rate after which it held what it had held before, null when no probe showed one",
+    )
+
+
+class CapacityChanging(Value):
+    """A server whose speed changes under load."""
+
+    slow_per_s: float = Field(description="Completed requests per second while it is slow")
+    fast_per_s: float = Field(description="Completed requests per second while it is fast")
+    lasts_s: float = Field(description="About how long one speed lasts, s")
+
+
 class CapacityPoint(Value):
     """A point of the curve that was fitted: the share of requests beyond the bound."""
 
@@ -149,6 +169,16 @@ class CapacityResult(Record):
     curve: list[CapacityPoint] = Field(
         default=[], description="The curve behind the interval, lowest rate first; empty without one"
     )
+    collapse: CapacityCollapse | None = Field(
+        default=None,
+        description="How the server collapses under overload, null where it does not; the interval then reaches"
+        " from where it comes back to where it collapsed",
+    )
+    changing: CapacityChanging | None = Field(
+        default=None,
+        description="How the server's speed changes under load, null where it does not; the interval then"
+        " reaches down to the slower speed",
+    )
     interval: CapacityInterval | None = Field(
         default=None,
         description="Interval of the capacity, null when the objective was met nowhere or the probes cannot"
@@ -156,8 +186,8 @@ class CapacityResult(Record):
     )
     estimate_per_s: float | None = Field(
         default=None,
-        description="The rate that the capacity is as likely above as below, null without one rate that met"
-        " the objective and one that did not",
+        description="The rate that the capacity is as likely above as below, or the highest that was held where"
+        " the server collapses; null without one rate that met the objective and one that did not",
     )
     spread_ratio: float | None = Field(
         default=None,

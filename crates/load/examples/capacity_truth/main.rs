@@ -5,9 +5,9 @@
 
 mod queue;
 
-use queue::{PLAIN, Queue, Service, TIERS, WALL, WALL_VARYING};
+use queue::{COLLAPSING, PLAIN, Queue, Service, TIERS, WALL, WALL_VARYING};
 
-const QUEUES: [Queue; 13] = [
+const QUEUES: [Queue; 17] = [
     Queue {
         name: "mm2",
         ..PLAIN
@@ -74,6 +74,27 @@ const QUEUES: [Queue; 13] = [
         ..PLAIN
     },
     Queue {
+        name: "collapse",
+        collapse_s: 1.0,
+        ..PLAIN
+    },
+    COLLAPSING,
+    Queue {
+        name: "regimes",
+        servers: 16,
+        rate: 500.0,
+        regime_s: 5.0,
+        ..PLAIN
+    },
+    Queue {
+        name: "regimes-mild",
+        servers: 16,
+        rate: 500.0,
+        part: 0.8,
+        regime_s: 5.0,
+        ..PLAIN
+    },
+    Queue {
         name: "never",
         delay_s: 0.4,
         ..PLAIN
@@ -108,7 +129,7 @@ fn main() {
     for trial in 0..number(trials) {
         let (answer, search) = queue.search(&tier, number(seed).wrapping_add(trial));
         println!(
-            "{{\"truth\":{},\"service_per_s\":{},\"low\":{},\"high\":{},\"estimate\":{},\"met\":{},\"unmet\":{},\"probes\":{}}}",
+            "{{\"truth\":{},\"service_per_s\":{},\"low\":{},\"high\":{},\"estimate\":{},\"met\":{},\"unmet\":{},\"probes\":{},\"collapse\":{},\"changing\":{},\"width_ratio\":{}}}",
             optional(truth),
             queue.rate,
             optional(answer.low_per_s),
@@ -117,6 +138,9 @@ fn main() {
             optional(answer.met_per_s),
             optional(answer.unmet_per_s),
             search.seen().len(),
+            answer.collapse().is_some(),
+            answer.changing.is_some(),
+            optional(answer.width_ratio()),
         );
     }
 }

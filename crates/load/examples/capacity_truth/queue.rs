@@ -5,6 +5,7 @@
 use steelyard_load::capacity::evidence::{Counted, Counts, sum_up, weigh};
 use steelyard_load::capacity::posterior::Prior;
 use steelyard_load::capacity::search::{Answer, Limits, Plan, Search, Seen, Step};
+use steelyard_load::capacity::served::Served;
 use steelyard_load::random::{Purpose, Random};
 use steelyard_load::slo::Slo;
 
@@ -37,6 +38,14 @@ pub struct Queue {
     pub correlation: f64,
     /// Share of runs that are slower by a third.
     pub slowed: f64,
+    /// Wait from which on the server works at a part of its speed, until no request waits any more; 0: never.
+    pub collapse_s: f64,
+    /// That part; and that of its speed in the slower of two states that last `regime_s` on average.
+    pub part: f64,
+    /// Mean length of states of full speed and of a part of it, in turn; 0: one state.
+    pub regime_s: f64,
+    /// Whether a collapse outlasts the load and is over only when no request has waited for a second.
+    pub stays: bool,
 }
 
 pub const PLAIN: Queue = Queue {
@@ -51,6 +60,10 @@ pub const PLAIN: Queue = Queue {
     spread: 0.0,
     correlation: 0.0,
     slowed: 0.0,
+    collapse_s: 0.0,
+    part: 0.6,
+    regime_s: 0.0,
+    stays: false,
 };
 
 /// A tail that is there at any rate, and a wall: 0.4 % take more than 500 ms without a queue.
@@ -69,6 +82,16 @@ pub const WALL_VARYING: Queue = Queue {
     correlation: 0.8,
     slowed: 0.1,
     ..WALL
+};
+
+/// A server that works at 0.6 of its speed once a request has waited for a second, until none has for a second.
+pub const COLLAPSING: Queue = Queue {
+    name: "collapse-stays",
+    servers: 16,
+    rate: 500.0,
+    collapse_s: 1.0,
+    stays: true,
+    ..PLAIN
 };
 
 /// What a search is given, closed loop included.
@@ -126,6 +149,12 @@ struct Stream<'a> {
     high: bool,
     turn: f64,
     pause: f64,
+    collapsed: bool,
+    /// When a request waited last.
+    waited: f64,
+    /// Whether the state is the slower one, and until when.
+    slower: bool,
+    until: f64,
 }
 
 impl<'a> Stream<'a> {
@@ -147,6 +176,40 @@ impl<'a> Stream<'a> {
             high: false,
             turn,
             pause,
+            collapsed: false,
+            waited: 0.0,
+            slower: false,
+            until: if queue.regime_s > 0.0 {
+                0.0
+            } else {
+                f64::INFINITY
+            },
+        }
+    }
+
+    /// Share of its full speed at which the server works on a request that came `at` and begins at `begin`.
+    fn part(&mut self, at: f64, begin: f64, random: &mut Random) -> f64 {
+        while self.until < begin {
+            // The first state is either.
+            self.slower = if self.until == 0.0 {
+                random.unit() < 0.5
+            } else {
+                !self.slower
+            };
+            self.until += random.exponential() * self.queue.regime_s;
+        }
+        if self.queue.collapse_s > 0.0 {
+            if begin > at {
+                self.waited = at;
+            }
+            self.collapsed |= begin - at > self.queue.collapse_s;
+            let quiet_s = if self.queue.stays { 1.0 } else { 0.0 };
+            self.collapsed &= begin > at || at - self.waited < quiet_s;
+        }
+        if self.slower || self.collapsed {
+            self.queue.part
+        } else {
+            1.0
         }
     }
 
@@ -177,7 +240,9 @@ impl<'a> Stream<'a> {
             }
             self.pause += random.exponential() * self.queue.pause_s;
         }
-        let mean = self.queue.servers as f64 / (self.queue.rate * self.speed);
+        let free = self.free.iter().copied().fold(f64::INFINITY, f64::min);
+        let part = self.part(at, at.max(free), random);
+        let mean = self.queue.servers as f64 / (self.queue.rate * self.speed * part);
         let service = mean
             * match self.queue.service {
                 Service::Exponential => random.exponential(),
@@ -212,6 +277,7 @@ impl Queue {
         rate: f64,
         speed: f64,
         lengths: (f64, f64),
+        collapsed: &mut bool,
         random: &mut Random,
     ) -> Counted {
         let (begin, measure_s) = lengths;
@@ -226,6 +292,7 @@ impl Queue {
         };
         let (mut whole, mut batches) = (empty.clone(), vec![empty; PIECES]);
         let mut stream = Stream::new(self, rate, speed);
+        stream.collapsed = *collapsed && self.stays;
         let mut in_time = 0u64;
         loop {
             let (at, done) = stream.next(random);
@@ -245,6 +312,7 @@ impl Queue {
                 batches[index].beyond[0] += slow;
             }
         }
+        *collapsed = stream.collapsed;
         let achieved_ratio = in_time as f64 / whole.due.max(1) as f64;
         Counted {
             whole,
@@ -270,7 +338,8 @@ impl Queue {
     /// simulation finds. None when it holds at no rate.
     pub fn truth(&self, requests: u64) -> Option<f64> {
         let bound = self.objective().percentiles[0];
-        let plain = self.delay_s == 0.0 && self.burst_s == 0.0 && self.pause_s == 0.0;
+        let plain =
+            self.delay_s + self.burst_s + self.pause_s + self.collapse_s + self.regime_s == 0.0;
         let bound_s = bound.at_most_ns as f64 / 1e9;
         let share = |rate: f64| {
             if plain && self.service == Service::Exponential {
@@ -309,6 +378,7 @@ impl Queue {
             };
             deviation.exp() * slowed
         };
+        let mut collapsed = false;
         let prior = self.closed(speed(&mut random), tier.closed_s, &mut random);
         let limits = Limits {
             probes: tier.probes,
@@ -323,7 +393,13 @@ impl Queue {
         while let Step::Probe(probe) = search.next() {
             let speed = speed(&mut random);
             let lengths = (probe.warmup_s, probe.measure_s);
-            let counted = self.probe(probe.rate_per_s, speed, lengths, &mut random);
+            let counted = self.probe(
+                probe.rate_per_s,
+                speed,
+                lengths,
+                &mut collapsed,
+                &mut random,
+            );
             let said = sum_up(&weigh(&slo, &counted));
             let throughput_per_s =
                 counted.whole.due as f64 * counted.achieved_ratio / probe.measure_s;
@@ -331,6 +407,7 @@ impl Queue {
                 probe,
                 said,
                 throughput_per_s,
+                served: Served::of(&counted, probe.measure_s, &plan.bound),
                 generator_bound: false,
             });
         }
@@ -339,8 +416,12 @@ impl Queue {
 
     /// Requests that keep every server busy for a while.
     fn closed(&self, speed: f64, length_s: f64, random: &mut Random) -> Prior {
-        let mut stream = Stream::new(self, 1e6, speed);
-        stream.queue = self;
+        // Fewer connections than make it collapse, unless a collapse stays.
+        let few = Queue {
+            collapse_s: if self.stays { self.collapse_s } else { 0.0 },
+            ..*self
+        };
+        let mut stream = Stream::new(&few, 1e6, speed);
         let mut completed = 0.0;
         loop {
             // All are there from the start, so that no server is ever idle.

@@ -22,6 +22,8 @@ pub struct Curve {
     pub base_ratio: f64,
     /// How many times longer than in theory the queue remembers.
     pub patience: f64,
+    /// How many times more than in theory the server serves in all.
+    pub headroom: f64,
 }
 
 /// What the curve is about: the bound of a criterion.
@@ -45,9 +47,15 @@ impl Curve {
         -(bound.ratio * (1.0 - self.base_ratio) / (1.0 - bound.ratio * self.base_ratio)).ln()
     }
 
-    /// Rate at which the server is saturated, over its capacity.
+    /// What the server serves in all, over its capacity.
     pub fn saturation(&self, bound: &Bound) -> f64 {
-        1.0 + self.depth(bound) / self.slope
+        (1.0 + self.depth(bound) / self.slope) * self.headroom
+    }
+
+    /// The sum of the indices of dispersion of arrivals and services where the server serves `all_per_s` in all: the
+    /// variance that makes the queue, over the rate.
+    pub fn variability(&self, bound: &Bound, all_per_s: f64) -> f64 {
+        2.0 * bound.at_most_s * all_per_s / (self.slope + self.depth(bound))
     }
 
     /// Share and relaxation time when the offered rate is `ratio` times the capacity and requests are `gap_s`
@@ -59,7 +67,7 @@ impl Curve {
         let queued = (-depth * idle).min(0.0).exp().min(0.999);
         let base = bound.ratio * self.base_ratio;
         // Time in which drift and fluctuations of the queue are alike, at the capacity.
-        let unit_s = 2.0 * bound.at_most_s * (self.slope + depth) / (depth * depth);
+        let unit_s = 2.0 * bound.at_most_s / (depth * (1.0 - 1.0 / self.saturation(bound)));
         let relaxation_s = unit_s * self.patience * relaxation(depth, idle);
         let queued = (1.0 - base) * queued;
         let short = 0.5 * queued * (1.0 - queued);
@@ -113,6 +121,7 @@ mod tests {
             slope: 0.5 * capacity,
             base_ratio: 0.0,
             patience: 1.0,
+            headroom: 1.0,
         };
         assert!((curve.saturation(&BOUND) * capacity - 50.0).abs() < 1e-9);
         for rate in [30.0, 40.0, 44.0, 48.0] {
@@ -132,6 +141,7 @@ mod tests {
             slope: 10.0,
             base_ratio: 0.6,
             patience: 1.0,
+            headroom: 1.0,
         };
         assert!((curve.at(&BOUND, 0.01, 1.0).ratio() - 0.03).abs() < 1e-4);
         assert!((curve.at(&BOUND, 1.0, 1.0).ratio() - 0.05).abs() < 1e-9);

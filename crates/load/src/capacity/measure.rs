@@ -10,6 +10,7 @@ use steelyard_record::{BOUNDS, CapacityCriterion, CapacityProbe, ClosedLoop};
 use super::evidence::{Criterion, sum_up, weigh};
 use super::posterior::Prior;
 use super::search::{Ended, Limits, Plan, Probe, Search, Seen, Step};
+use super::served::Served;
 use crate::LoadError;
 use crate::control::LATE_NS;
 use crate::latency::quantile;
@@ -228,6 +229,7 @@ impl Capacity {
                 probe: asked,
                 said,
                 throughput_per_s: offered.result.throughput_per_s,
+                served: Served::of(&offered.counted, asked.measure_s, &search.plan().bound),
                 generator_bound,
             });
             let probe = self.record(&asked, &criteria, generator_bound, offered);

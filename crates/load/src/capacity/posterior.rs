@@ -19,7 +19,8 @@ use super::curve::{Bound, Curve};
 use super::evidence::{Said, normal_cdf};
 use super::occupation::Spell;
 pub use super::prior::Prior;
-use super::prior::{LAPSE, SLOWED, Table};
+use super::prior::{LAPSE, SLOWED, Table, curves};
+use super::served::Served;
 
 /// Distance of the grid's rates, as a logarithm.
 const STEP: f64 = 0.02;
@@ -42,13 +43,6 @@ const SPREADS: [(f64, f64); 5] = [
 ];
 /// Correlation of a load's deviation with that of the load before.
 const CORRELATIONS: [(f64, f64); 2] = [(0.0, 0.6), (0.8, 0.4)];
-/// Slopes, all thought equally likely: from a server that slows down gently to one that is a wall.
-const SLOPES: [f64; 8] = [3.0, 6.0, 12.0, 24.0, 48.0, 96.0, 192.0, 384.0];
-/// Share of the bound that is slow without a queue. A tenth is a few slow requests at any rate: without it a curve of
-/// no base and a gentle slope stands for them, which has the capacity of a server with many threads too low.
-const BASES: [(f64, f64); 3] = [(0.0, 0.4), (0.1, 0.25), (0.5, 0.35)];
-/// How many times longer than in theory the queue remembers.
-const PATIENCES: [(f64, f64); 3] = [(0.3, 0.2), (1.0, 0.5), (3.0, 0.3)];
 /// Weight of a row, as a share of the heaviest, below which it is dropped.
 const NOTHING: f64 = 1e-5;
 
@@ -57,7 +51,7 @@ const NOTHING: f64 = 1e-5;
 pub struct Posterior {
     prior: Prior,
     bound: Bound,
-    told: Vec<(f64, Said, Spell)>,
+    told: Vec<(f64, Said, Spell, Option<Served>)>,
     /// Logarithm of the first grid rate, and the distance of the grid's rates.
     first: f64,
     step: f64,
@@ -73,23 +67,6 @@ struct Row {
     correlation: f64,
     /// By state, then by cell.
     weights: Vec<f64>,
-}
-
-fn curves() -> Vec<(Curve, f64)> {
-    let mut curves = Vec::new();
-    for slope in SLOPES {
-        for (base_ratio, base_weight) in BASES {
-            for (patience, weight) in PATIENCES {
-                let curve = Curve {
-                    slope,
-                    base_ratio,
-                    patience,
-                };
-                curves.push((curve, base_weight * weight));
-            }
-        }
-    }
-    curves
 }
 
 fn state(index: usize) -> f64 {
@@ -194,7 +171,14 @@ impl Posterior {
     }
 
     /// Takes in what a probe at `rate_per_s` said.
-    pub fn tell(&mut self, rate_per_s: f64, said: &Said, measure_s: f64, warmup_s: f64) {
+    pub fn tell(
+        &mut self,
+        rate_per_s: f64,
+        said: &Said,
+        measure_s: f64,
+        warmup_s: f64,
+        served: Option<Served>,
+    ) {
         let share = said.share.unwrap_or_default();
         let spell = Spell {
             bad: share.bad,
@@ -202,13 +186,13 @@ impl Posterior {
             measure_s,
             warmup_s,
         };
-        self.told.push((rate_per_s, *said, spell));
-        self.take_in(rate_per_s, said, &spell);
+        self.told.push((rate_per_s, *said, spell, served));
+        self.take_in(rate_per_s, said, &spell, served);
         self.trim();
     }
 
-    fn take_in(&mut self, rate_per_s: f64, said: &Said, spell: &Spell) {
-        let tables = self.tables(said, spell, 1.0 / rate_per_s);
+    fn take_in(&mut self, rate_per_s: f64, said: &Said, spell: &Spell, served: Option<Served>) {
+        let tables = self.tables(said, spell, rate_per_s, served);
         let cells = self.column.len();
         let x = rate_per_s.ln();
         for row in &mut self.rows {
@@ -228,8 +212,19 @@ impl Posterior {
     }
 
     /// For each curve the likelihood of a probe over the logarithm of its rate over a load's capacity.
-    fn tables(&self, said: &Said, spell: &Spell, gap_s: f64) -> Vec<Option<Table>> {
-        let (count, first, step) = (1200, -6.0, 0.01);
+    fn tables(
+        &self,
+        said: &Said,
+        spell: &Spell,
+        rate_per_s: f64,
+        served: Option<Served>,
+    ) -> Vec<Option<Table>> {
+        let (gap_s, step) = (1.0 / rate_per_s, 0.01);
+        // As far as the grid, its deviations and what slows a load reach.
+        let reach = 0.6 + SLOWED[SLOWED.len() - 1];
+        let width = self.column.len() as f64 * self.step;
+        let first = rate_per_s.ln() - self.first - width - reach;
+        let count = ((width + 2.0 * reach) / step) as usize;
         let mut used = vec![false; curves().len()];
         for row in &self.rows {
             used[row.curve] = true;
@@ -237,9 +232,16 @@ impl Posterior {
         let bound = said.share.map_or(self.bound, |share| share.bound);
         let table = |(index, (curve, _)): (usize, (Curve, f64))| {
             used[index].then(|| {
-                let plain = Table::of(first, step, count, |above: f64| match said.share {
-                    Some(_) => curve.at(&bound, above.exp(), gap_s).likelihood(spell),
-                    None => side(above, said.met_probability),
+                let all = curve.saturation(&self.bound).ln();
+                let plain = Table::of(first, step, count, |above: f64| {
+                    let share = match said.share {
+                        Some(_) => curve.at(&bound, above.exp(), gap_s).likelihood(spell),
+                        None => side(above, said.met_probability),
+                    };
+                    let served = served.map_or(1.0, |served| {
+                        served.likelihood(rate_per_s, all - above, &curve, &self.bound)
+                    });
+                    share * served
                 });
                 let anything = ANYTHING / (spell.all + 1.0);
                 Table::of(first, step, count, |above| {
@@ -263,9 +265,11 @@ impl Posterior {
                 self.first + to as f64 * self.step,
             );
             let mut finer = Self::over(self.prior, self.bound, range, FINE);
-            for (rate_per_s, said, spell) in std::mem::take(&mut self.told) {
-                finer.take_in(rate_per_s, &said, &spell);
-                finer.told.push((rate_per_s, said, spell));
+            let kept: Vec<_> = self.rows.iter().map(Row::key).collect();
+            finer.rows.retain(|row| kept.contains(&row.key()));
+            for (rate_per_s, said, spell, served) in std::mem::take(&mut self.told) {
+                finer.take_in(rate_per_s, &said, &spell, served);
+                finer.told.push((rate_per_s, said, spell, served));
             }
             *self = finer;
         } else if to - from < cells * 3 / 4 {
@@ -363,6 +367,15 @@ impl Posterior {
 }
 
 impl Row {
+    /// What tells it from other rows.
+    fn key(&self) -> (usize, u64, u64) {
+        (
+            self.curve,
+            self.spread.to_bits(),
+            self.correlation.to_bits(),
+        )
+    }
+
     /// Lets the deviation change from one load to the next.
     fn step(&mut self, cells: usize) {
         let mut next = vec![0.0; self.weights.len()];
@@ -425,10 +438,10 @@ mod tests {
     fn a_guess_is_doubled_and_halved() {
         let mut posterior = Posterior::new(Prior::Guess(1000.0), BOUND);
         assert!((posterior.quantile(0.5) / 1000.0 - 1.0).abs() < 0.3);
-        posterior.tell(1000.0, &said(0.0), 5.0, 1.0);
+        posterior.tell(1000.0, &said(0.0), 5.0, 1.0, None);
         let up = posterior.quantile(0.5);
         assert!((1_200.0..6_000.0).contains(&up), "{up}");
-        posterior.tell(2000.0, &said(1.0), 5.0, 1.0);
+        posterior.tell(2000.0, &said(1.0), 5.0, 1.0, None);
         let between = posterior.quantile(0.5);
         assert!((1_000.0..2_000.0).contains(&between), "{between}");
     }
@@ -440,10 +453,10 @@ mod tests {
             completed: 5000.0,
         };
         let mut posterior = Posterior::new(closed, BOUND);
-        posterior.tell(300.0, &said(0.9), 5.0, 1.0);
+        posterior.tell(300.0, &said(0.9), 5.0, 1.0, None);
         for _ in 0..4 {
-            posterior.tell(800.0, &said(0.01), 5.0, 1.0);
-            posterior.tell(900.0, &said(0.15), 5.0, 1.0);
+            posterior.tell(800.0, &said(0.01), 5.0, 1.0, None);
+            posterior.tell(900.0, &said(0.15), 5.0, 1.0, None);
         }
         let (low, high) = (posterior.quantile(0.05), posterior.quantile(0.95));
         assert!(low > 700.0 && high < 960.0, "{low} {high}");
@@ -467,10 +480,10 @@ mod tests {
         };
         let before = Posterior::new(closed, BOUND);
         let mut after = before.clone();
-        after.tell(800.0, &said(0.5), 5.0, 1.0);
+        after.tell(800.0, &said(0.5), 5.0, 1.0, None);
         assert!((before.quantile(0.3) / after.quantile(0.3) - 1.0).abs() < 0.02);
         for _ in 0..3 {
-            after.tell(800.0, &said(0.0), 5.0, 1.0);
+            after.tell(800.0, &said(0.0), 5.0, 1.0, None);
         }
         assert!(after.below(850.0) > 0.9, "{}", after.below(850.0));
     }

@@ -1,7 +1,8 @@
 //! What is thought of a capacity before any probe, and how likely loads are that something else slowed.
 //!
-//! In: a closed loop or a guess. Out: weights of capacities. Not here: what probes say ([`super::posterior`]).
+//! In: a closed loop or a guess. Out: weights of capacities and of curves. Not here: what probes say ([`super::posterior`]).
 
+use super::curve::Curve;
 use super::evidence::normal_cdf;
 
 /// Share of loads that something else slows, and by how much, as a logarithm.
@@ -9,6 +10,39 @@ pub(super) const LAPSE: f64 = 0.15;
 pub(super) const SLOWED: [f64; 5] = [0.1, 0.2, 0.35, 0.5, 0.7];
 /// The same for the closed loop: everything else hangs on it, and it is not repeated.
 const CLOSED_LAPSE: f64 = 0.25;
+/// Slopes, all thought equally likely: from a server that slows down gently to one that is a wall.
+const SLOPES: [f64; 15] = [
+    3.0, 4.2, 6.0, 8.5, 12.0, 17.0, 24.0, 34.0, 48.0, 68.0, 96.0, 136.0, 192.0, 272.0, 384.0,
+];
+/// Share of the bound that is slow without a queue. A tenth is a few slow requests at any rate: without it a curve of
+/// no base and a gentle slope stands for them, which has the capacity of a server with many threads too low.
+const BASES: [(f64, f64); 3] = [(0.0, 0.4), (0.1, 0.25), (0.5, 0.35)];
+/// How many times longer than in theory the queue remembers.
+const PATIENCES: [(f64, f64); 3] = [(0.3, 0.2), (1.0, 0.5), (3.0, 0.3)];
+/// How many times more than in theory the server serves in all.
+const HEADROOMS: [(f64, f64); 3] = [(1.0, 0.5), (1.15, 0.25), (1.5, 0.25)];
+
+/// Every curve that is thought possible, and how likely it is thought.
+pub(super) fn curves() -> Vec<(Curve, f64)> {
+    let mut curves = Vec::new();
+    for slope in SLOPES {
+        for (base_ratio, base_weight) in BASES {
+            for (patience, weight) in PATIENCES {
+                for (headroom, likely) in HEADROOMS {
+                    let curve = Curve {
+                        slope,
+                        base_ratio,
+                        patience,
+                        headroom,
+                    };
+                    curves.push((curve, base_weight * weight * likely));
+                }
+            }
+        }
+    }
+    curves
+}
+
 /// What is thought of the capacity before any probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Prior {

@@ -1,10 +1,11 @@
 //! The record of a search: its answer in words, and the checks of its verdict.
 
 use steelyard_record::{
-    BOUNDS, CapacityInterval, CapacityPoint, CapacityResult, CapacityTried, Check, Clock, Kind,
-    Level, Tool, Verdict,
+    BOUNDS, CapacityChanging, CapacityCollapse, CapacityInterval, CapacityPoint, CapacityResult,
+    CapacityTried, Check, Clock, Kind, Level, Tool, Verdict,
 };
 
+use super::collapse::Overload;
 use super::measure::{Capacity, End, Trail};
 use super::search::{Answer, Ended, Purpose, Search, Unable};
 use crate::offer::Lost;
@@ -47,11 +48,15 @@ impl Trail {
             interrupted: matches!(self.end, End::Interrupted | End::HostLost),
             closed_loop: self.closed_loop,
             time_s: Some(capacity.time_s()),
+            collapse: answer.and_then(collapse),
+            changing: answer.and_then(changing),
             tried: self.search.as_ref().zip(answer).map(tried),
             curve: self
                 .search
                 .as_ref()
-                .filter(|_| word == "interval")
+                .filter(|_| {
+                    word == "interval" && answer.is_some_and(|one| one.collapse().is_none())
+                })
                 .map_or_else(Vec::new, curve),
             interval,
             estimate_per_s,
@@ -71,6 +76,25 @@ fn interval(answer: &Answer) -> Option<CapacityInterval> {
         confidence: answer.confidence,
         low_edge: None,
         high_edge: None,
+    })
+}
+
+fn collapse(answer: Answer) -> Option<CapacityCollapse> {
+    let collapse = answer.collapse()?;
+    Some(CapacityCollapse {
+        held_per_s: collapse.held_per_s,
+        lost_per_s: collapse.lost_per_s,
+        served_per_s: collapse.served_per_s,
+        back_per_s: collapse.back_per_s,
+    })
+}
+
+fn changing(answer: Answer) -> Option<CapacityChanging> {
+    let changing = answer.changing?;
+    Some(CapacityChanging {
+        slow_per_s: changing.slow_per_s,
+        fast_per_s: changing.fast_per_s,
+        lasts_s: changing.lasts_s,
     })
 }
 
@@ -207,6 +231,12 @@ fn checks(capacity: &Capacity, trail: &Trail, answer: Option<&Answer>, word: &st
         ));
     } else {
         checks.push(confidence(capacity, answer));
+        checks.extend(overloaded(answer));
+        checks.extend(changes(answer));
+        if answer.collapse().is_some() {
+            // Why it is wide, and a lower rate fails, is said.
+            return checks;
+        }
         checks.push(tried_check(answer));
         checks.extend(width(answer));
     }
@@ -247,9 +277,43 @@ fn tried_check(answer: &Answer) -> Check {
     )
 }
 
+/// That the server answers less under overload than before it.
+fn overloaded(answer: &Answer) -> Option<Check> {
+    let claim = match answer.overload {
+        Overload::Steady => return None,
+        Overload::Suspected {
+            held_per_s,
+            served_per_s,
+            ..
+        } => format!(
+            "The server may collapse under overload: it held {held_per_s:.1}/s, and completed {served_per_s:.1}/s when more was offered. Give the search more time."
+        ),
+        Overload::Collapsed(collapse) => {
+            let back = collapse.back_per_s.map_or_else(
+                || "No probe showed at which rate it comes back.".to_owned(),
+                |back| format!("It came back at {back:.1}/s."),
+            );
+            format!(
+                "The server collapses under overload: it held {:.1}/s, and completed {:.1}/s when more was offered. {back} Between the ends of the interval it depends on chance when it collapses.",
+                collapse.held_per_s, collapse.served_per_s
+            )
+        }
+    };
+    Some(check("collapse", Level::Suspect, true, claim, None, None))
+}
+
+/// That its speed changes while it is loaded.
+fn changes(answer: &Answer) -> Option<Check> {
+    let changing = answer.changing?;
+    let claim = format!(
+        "The server's speed changes under load: {:.1}/s for a while, {:.1}/s for a while, each about {:.0} s. The interval reaches down to the slower speed. Give the search more time.",
+        changing.slow_per_s, changing.fast_per_s, changing.lasts_s
+    );
+    Some(check("speed", Level::Suspect, true, claim, None, None))
+}
+
 fn width(answer: &Answer) -> Option<Check> {
-    let (low, high) = (answer.low_per_s?, answer.high_per_s?);
-    Some(width_check((high - low) / answer.estimate_per_s?))
+    answer.width_ratio().map(width_check)
 }
 
 fn width_check(ratio: f64) -> Check {

@@ -3,171 +3,18 @@
 //! Three stages. *Unloaded*: a rate far below what a closed loop completed, since a server that is slow without a
 //! queue keeps the objective at no rate. *Bracket*: the median of what is thought, in steps of at most a factor of
 //! four, until one probe met the objective and one did not. *Narrow*: rates about the median in turn, so that
-//! the slope is learned too. A probe lasts as long as the queue is likely to need at its rate: a warm-up of one
+//! the slope is learned too. *Overload* and *return*, where overloaded probes complete less than one before: overload again
+//! until it is known whether the server collapses, then a rate at which it comes back. A probe lasts as long as the queue is likely to need at its rate: a warm-up of one
 //! relaxation time, then several of them, as the time that is left allows.
 //!
 //! Invariants: never more probes or time than allowed, but for the shortest probe; an answer is given
 //! whatever the probes said; no interval is stated that the probes cannot bear. Not here: what a probe does
 //! ([`super::measure`]).
 
-use steelyard_record::BOUNDS;
-
-use super::curve::Bound;
-use super::evidence::Said;
+use super::collapse::{Collapse, Overload, overload};
 use super::posterior::{Posterior, Prior};
-use crate::slo::Slo;
-
-/// What the search may cost and how sure it must be.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
-    /// Most probes.
-    pub probes: usize,
-    /// Time for all of them, warm-ups included.
-    pub time_s: f64,
-    /// Shortest warm-up of a probe.
-    pub warmup_s: f64,
-    /// Shortest measure phase of a probe.
-    pub measure_s: f64,
-    /// Probability with which the capacity must lie in the interval.
-    pub confidence: f64,
-    /// Width of the interval, as a share of the rate, below which the search may end early.
-    pub width_ratio: f64,
-}
-
-/// A search that is to be made.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Plan {
-    /// Its limits.
-    pub limits: Limits,
-    /// Lowest rate that can be measured in a probe.
-    pub rate_min_per_s: f64,
-    /// The objective's rarest percentile and its bound.
-    pub bound: Bound,
-}
-
-impl Plan {
-    /// A plan for `slo`, whose closed loop or guess is `centre_per_s`.
-    pub fn new(slo: &Slo, limits: &Limits, centre_per_s: f64) -> Self {
-        let ratio = slo.rarest_ratio().unwrap_or(slo.errors_ratio_max);
-        let each_s = limits.time_s / limits.probes.max(1) as f64;
-        let needed = BOUNDS.samples_beyond_percentile as f64 / ratio.max(1e-4) / each_s;
-        Self {
-            limits: *limits,
-            rate_min_per_s: needed.min(centre_per_s / 8.0).max(centre_per_s / 500.0),
-            bound: Bound {
-                ratio: ratio.clamp(1e-4, 0.5),
-                at_most_s: slo.longest_s().unwrap_or(1.0),
-            },
-        }
-    }
-}
-
-/// Why a rate is probed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// To see whether a server without a queue meets the objective.
-    Unloaded,
-    /// To find a rate that meets the objective and one that does not.
-    Bracket,
-    /// To come nearer.
-    Narrow,
-}
-
-impl Purpose {
-    /// As records name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unloaded => "unloaded",
-            Self::Bracket => "bracket",
-            Self::Narrow => "narrow",
-        }
-    }
-}
-
-/// A probe that is to be made.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Probe {
-    /// Rate to offer.
-    pub rate_per_s: f64,
-    /// Load before the measure phase.
-    pub warmup_s: f64,
-    /// Length of the measure phase.
-    pub measure_s: f64,
-    /// Why.
-    pub purpose: Purpose,
-}
-
-/// What a probe came to.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
-    /// The probe.
-    pub probe: Probe,
-    /// What it said of the objective.
-    pub said: Said,
-    /// Completed requests per second.
-    pub throughput_per_s: f64,
-    /// Whether it was the generator that could do no more.
-    pub generator_bound: bool,
-}
-
-/// What to do next.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Step {
-    /// Make this probe.
-    Probe(Probe),
-    /// No further probe would help.
-    Done(Ended),
-}
-
-/// Why a search ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// The interval is narrow enough.
-    Narrow,
-    /// All probes or all time is used.
-    Used,
-    /// The objective is not met at the lowest rate that can be measured.
-    NeverMet,
-    /// The generator can offer no more, and the server met the objective up to there.
-    GeneratorBound,
-}
-
-/// Why no interval is stated.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Unable {
-    /// Fewer probes than needed were long enough: so many, of so many that are needed, of so many seconds.
-    Short {
-        /// Long enough.
-        probes: usize,
-        /// Needed.
-        needed: usize,
-        /// Length that is needed.
-        measure_s: f64,
-    },
-    /// What is left is wider than this factor.
-    Wide(f64),
-}
-
-/// What is known of the capacity.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Answer {
-    /// Lower end, None when no interval is stated.
-    pub low_per_s: Option<f64>,
-    /// Upper end, None also when no rate was seen to be too much for the server.
-    pub high_per_s: Option<f64>,
-    /// Probability that the capacity lies between them.
-    pub confidence: f64,
-    /// The rate that the capacity is as likely above as below.
-    pub estimate_per_s: Option<f64>,
-    /// Expected spread of the capacity from run to run.
-    pub spread_ratio: f64,
-    /// Highest rate at which a probe met the objective.
-    pub met_per_s: Option<f64>,
-    /// Lowest rate at which a probe did not.
-    pub unmet_per_s: Option<f64>,
-    /// Why nothing is stated.
-    pub unable: Option<Unable>,
-}
+use super::served::changing;
+pub use super::steps::{Answer, Ended, Limits, Plan, Probe, Purpose, Seen, Step, Unable};
 
 /// A search in progress.
 #[derive(Debug, Clone)]
@@ -201,10 +48,21 @@ const BEYOND: f64 = 3.0;
 const WIDEST: f64 = 3.0;
 /// Share of slow requests from which a probe shows how much the server serves.
 const OVERLOADED: f64 = 0.9;
-/// How much of what may lie outside the interval may lie below and above it. What disturbs a load makes it look like
-/// less capacity, hardly ever like more, so that an interval that misses has ended too low (journal 0055).
-const BELOW: f64 = 0.5;
-const ABOVE: f64 = 0.1;
+/// How much of what may lie outside the interval may lie below and above it. Short probes of a queue that varies
+/// much see too little of it, so that an interval that misses has begun too high (journal 0055).
+const BELOW: f64 = 0.05;
+const ABOVE: f64 = 0.4;
+
+/// Overloaded probes that are added where a server seems to collapse, and their rate over what it held.
+const AGAIN: usize = 2;
+const OVER: f64 = 1.3;
+/// How far below what a collapsed server serves it is tried whether it comes back, and how often lower.
+const LOWER: f64 = 0.75;
+const TRIES: usize = 4;
+/// Where it is seen whether it has come back, over what it held.
+const CHECKED: f64 = 0.9;
+/// The capacity of a server in its slow state, at least, over what it serves then in all.
+const SLOWEST: f64 = 0.9;
 
 impl Search {
     /// A search that has seen nothing.
@@ -216,6 +74,11 @@ impl Search {
             seen: Vec::new(),
             used_s: 0.0,
         }
+    }
+
+    /// What it was asked.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// The probes so far.
@@ -235,6 +98,11 @@ impl Search {
             .min_by(f64::total_cmp)
     }
 
+    /// What overload does to the server.
+    fn overload(&self) -> Overload {
+        overload(&self.seen)
+    }
+
     fn left(&self) -> usize {
         self.plan.limits.probes.saturating_sub(self.seen.len())
     }
@@ -251,8 +119,13 @@ impl Search {
             warmup_s,
             ..
         } = seen.probe;
-        self.posterior
-            .tell(rate_per_s, &seen.said, measure_s, warmup_s);
+        self.posterior.tell(
+            rate_per_s,
+            &seen.said,
+            measure_s,
+            warmup_s,
+            (!seen.generator_bound).then_some(seen.served),
+        );
         self.used_s += measure_s + warmup_s;
         self.seen.push(seen);
     }
@@ -295,7 +168,8 @@ impl Search {
                 self.ended(Ended::Used)
             });
         }
-        if self.is_bracketed() && self.seen.len() > LEAST && self.is_narrow() {
+        let steady = self.overload() == Overload::Steady;
+        if steady && self.is_bracketed() && self.seen.len() > LEAST && self.is_narrow() {
             return Step::Done(self.ended(Ended::Narrow));
         }
         let (rate_per_s, purpose) = self.approach();
@@ -332,6 +206,9 @@ impl Search {
             let rate = UNLOADED * self.prior.centre_per_s();
             return (rate, Purpose::Unloaded);
         }
+        if let Some(step) = self.after_overload() {
+            return step;
+        }
         let median = self.posterior.quantile(0.5);
         match (self.highest_met(), self.lowest_unmet()) {
             (Some(_), Some(_)) => {
@@ -367,6 +244,39 @@ impl Search {
             }
             (None, None) => (median, Purpose::Bracket),
         }
+    }
+
+    /// The next rate for a server that seems to collapse under overload: overload again until that is known, then
+    /// rates at which it may come back and, once it is back, rates between what it held and where it collapsed.
+    fn after_overload(&self) -> Option<(f64, Purpose)> {
+        match self.overload() {
+            Overload::Steady => None,
+            Overload::Suspected { held_per_s, .. } => {
+                let again = self.made(Purpose::Overload) < AGAIN;
+                again.then_some((held_per_s * OVER, Purpose::Overload))
+            }
+            Overload::Collapsed(collapse) => {
+                let last = self.seen.last()?;
+                let met = last.said.met;
+                if met && last.probe.rate_per_s > collapse.served_per_s {
+                    let rate = (collapse.held_per_s * collapse.lost_per_s).sqrt();
+                    return Some((rate, Purpose::Narrow));
+                }
+                if met && last.probe.purpose == Purpose::Return {
+                    return Some((CHECKED * collapse.held_per_s, Purpose::Narrow));
+                }
+                let tries = self.made(Purpose::Return).min(TRIES) as i32;
+                let lower = collapse.served_per_s * LOWER.powi(tries + 1);
+                Some((collapse.back_per_s.unwrap_or(lower), Purpose::Return))
+            }
+        }
+    }
+
+    fn made(&self, purpose: Purpose) -> usize {
+        self.seen
+            .iter()
+            .filter(|seen| seen.probe.purpose == purpose)
+            .count()
     }
 
     /// The same end, unless the generator set the upper edge.
@@ -435,7 +345,21 @@ impl Search {
         } else {
             low_per_s.map_or(0.0, |low| 1.0 - self.posterior.below(low))
         };
-        Answer {
+        let overload = self.overload();
+        let changing = changing(self.seen.iter().map(|seen| &seen.served))
+            .filter(|_| stated && overload == Overload::Steady);
+        let slow = changing.map_or(f64::INFINITY, |changing| SLOWEST * changing.slow_per_s);
+        let (less, lost) = match overload {
+            Overload::Suspected {
+                served_per_s,
+                lost_per_s,
+                ..
+            } if stated => (SLOWEST * served_per_s, lost_per_s),
+            _ => (f64::INFINITY, 0.0),
+        };
+        let low_per_s = low_per_s.map(|low| low.min(slow).min(less));
+        let high_per_s = high_per_s.map(|high| high.max(lost));
+        let answer = Answer {
             low_per_s,
             high_per_s,
             confidence,
@@ -444,6 +368,25 @@ impl Search {
             met_per_s,
             unmet_per_s,
             unable: unable.filter(|_| !least),
+            overload,
+            changing,
+        };
+        match overload {
+            Overload::Collapsed(collapse) => self.collapsed(answer, collapse),
+            _ => answer,
+        }
+    }
+
+    /// The answer for a server that collapses: between where it comes back and where it collapsed.
+    fn collapsed(&self, answer: Answer, collapse: Collapse) -> Answer {
+        let sure = collapse.back_per_s.unwrap_or(LOWER * collapse.served_per_s);
+        Answer {
+            low_per_s: Some(sure),
+            high_per_s: Some(collapse.lost_per_s),
+            confidence: self.plan.limits.confidence,
+            estimate_per_s: Some(collapse.held_per_s),
+            unable: None,
+            ..answer
         }
     }
 

@@ -158,15 +158,35 @@ fn write_table(result: &CapacityResult, out: &mut dyn Write) -> io::Result<()> {
         ),
         (Some(interval), "interval") => writeln!(
             out,
-            "capacity    {} to {} with {:.1} % confidence, best estimate {}",
+            "capacity    {} to {} with {:.1} % confidence, {} {}",
             rate(interval.low_per_s),
             rate(interval.high_per_s),
             interval.confidence * 100.0,
+            if result.collapse.is_some() {
+                "held up to"
+            } else {
+                "best estimate"
+            },
             rate(result.estimate_per_s)
         ),
         (Some(interval), _) => writeln!(out, "capacity    at least {}", rate(interval.low_per_s)),
         (None, _) => writeln!(out, "capacity    unknown"),
     }?;
+    if let Some(collapse) = &result.collapse {
+        writeln!(
+            out,
+            "collapse    {:.1}/s served under overload, back at {}",
+            collapse.served_per_s,
+            rate(collapse.back_per_s)
+        )?;
+    }
+    if let Some(changing) = &result.changing {
+        writeln!(
+            out,
+            "speed       {:.1}/s and {:.1}/s in turn, about {:.0} s each",
+            changing.slow_per_s, changing.fast_per_s, changing.lasts_s
+        )?;
+    }
     writeln!(out, "ended       {}", result.ended)?;
     crate::write_verdict(&result.verdict, out)
 }
