@@ -45,7 +45,7 @@ ADVICE: dict[str, str] = {
     "search-whole": "run it again to the end",
     "search-width": _SEARCH,
     # Of steelyard-load by itself.
-    "collapse": "offer less than the interval's lower end, or limit the server's queue; allow more time (--time)",
+    "collapse": "limit the server's queue, or offer less than the interval's lower end",
     "confidence": "allow more time (--time), or make probes longer (--duration)",
     "monotone": f"{_QUIET}, or make probes longer (--duration)",
     "speed": f"allow more time (--time), so that probes are longer; {_QUIET}",

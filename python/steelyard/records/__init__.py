@@ -13,11 +13,11 @@ Not here: measuring, deriving, drawing.
 from steelyard._base import SCHEMA_VERSION
 from steelyard.records.cache_stats import CacheStats, CacheThread
 from steelyard.records.capacity import (
+    CapacityChanging,
+    CapacityCollapse,
     CapacityCriterion,
     CapacityEdge,
     CapacityInterval,
-    CapacityChanging,
-    CapacityCollapse,
     CapacityPoint,
     CapacityProbe,
     CapacityResult,
@@ -129,11 +129,11 @@ __all__ = [
     "Cache",
     "CacheStats",
     "CacheThread",
+    "CapacityChanging",
+    "CapacityCollapse",
     "CapacityCriterion",
     "CapacityEdge",
     "CapacityInterval",
-    "CapacityChanging",
-    "CapacityCollapse",
     "CapacityPoint",
     "CapacityProbe",
     "CapacityResult",

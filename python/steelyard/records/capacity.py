@@ -171,8 +171,8 @@ class CapacityResult(Record):
     )
     collapse: CapacityCollapse | None = Field(
         default=None,
-        description="How the server collapses under overload, null where it does not; the interval then reaches"
-        " from where it comes back to where it collapsed",
+        description="How the server collapses under overload, null where it does not; the interval then"
+        " reaches from where it comes back to where it collapsed",
     )
     changing: CapacityChanging | None = Field(
         default=None,
@@ -186,8 +186,8 @@ class CapacityResult(Record):
     )
     estimate_per_s: float | None = Field(
         default=None,
-        description="The rate that the capacity is as likely above as below, or the highest that was held where"
-        " the server collapses; null without one rate that met the objective and one that did not",
+        description="The rate that the capacity is as likely above as below, or the highest that was held"
+        " where the server collapses; null without one rate that met the objective and one that did not",
     )
     spread_ratio: float | None = Field(
         default=None,

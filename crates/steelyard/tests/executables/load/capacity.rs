@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,67 @@ fn run(command: &mut Command) -> Output {
 fn record(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn a_server_that_collapses_under_overload_is_named() {
+    // One at a time at most 500/s; with twelve waiting 200/s, until nobody waits.
+    let (desk, waiting) = (Mutex::new(()), AtomicUsize::new(0));
+    let collapsed = AtomicBool::new(false);
+    let (server, _) = counting(move || {
+        if waiting.fetch_add(1, Ordering::SeqCst) >= 12 {
+            collapsed.store(true, Ordering::SeqCst);
+        }
+        let mine = desk.lock().unwrap();
+        let slow = collapsed.load(Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(if slow { 5 } else { 2 }));
+        drop(mine);
+        if waiting.fetch_sub(1, Ordering::SeqCst) == 1 {
+            collapsed.store(false, Ordering::SeqCst);
+        }
+    });
+    let output = run(mode("capacity", server.address, &[]).args([
+        "--warmup",
+        "100ms",
+        "--duration",
+        "500ms",
+        "--connections",
+        "16",
+        "--slo",
+        "p90<=100ms,achieved>=90%",
+        "--probes",
+        "7",
+        "--time",
+        "7s",
+        "--start",
+        "300",
+    ]));
+    let result = whole(&output);
+    let probes = result["probes"].as_array().unwrap();
+    if probes.iter().any(|probe| probe["outcome"] == "generator") {
+        // A machine that is busy with other work cannot overload the server.
+        return;
+    }
+    let collapse = &result["collapse"];
+    let served = collapse["served_per_s"].as_f64();
+    assert!(served.is_some_and(|served| served < 260.0), "{result}");
+    if let Some(back) = collapse["back_per_s"].as_f64() {
+        assert!(Some(back) < served, "{collapse}");
+        assert_eq!(result["interval"]["low_per_s"].as_f64(), Some(back));
+    }
+    assert_eq!(result["estimate_per_s"], result["collapse"]["held_per_s"]);
+    let checks = result["verdict"]["checks"].as_array().unwrap();
+    let claim = checks
+        .iter()
+        .find(|check| check["id"] == "collapse")
+        .unwrap()["claim"]
+        .as_str();
+    assert!(
+        claim
+            .unwrap()
+            .starts_with("The server collapses under overload"),
+        "{claim:?}"
+    );
 }
 
 #[test]
