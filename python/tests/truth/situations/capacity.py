@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from ..situation import Claim, Outcome, Situation, Statistic
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -81,16 +79,6 @@ def _wide(situation: str, seed: int, trials: int) -> Sequence[Outcome]:
     ]
 
 
-def _loose(situation: str, seed: int, trials: int) -> Sequence[Outcome]:
-    """Judge whether the interval is more than five times as wide as the middle 95 % of all estimates."""
-    searches = _searches(situation, seed, trials)
-    ratios = [one["estimate"] / one["truth"] for one in searches if one["estimate"] and one["truth"]]
-    scatter = float(np.ptp(np.quantile(ratios, [0.025, 0.975])))
-    return [
-        Outcome(None if one["width_ratio"] is None else one["width_ratio"] > 5 * scatter) for one in searches
-    ]
-
-
 def _said(field: str, situation: str, seed: int, trials: int) -> Sequence[Outcome]:
     """Judge whether a collapse, or a speed that changes, is named."""
     return [Outcome(bool(one[field])) for one in _searches(situation, seed, trials)]
@@ -145,14 +133,6 @@ STATISTICS = (
                 40,
                 "100 %",
                 _wide,
-                Claim.FALSE,
-            ),
-            _situation(
-                "M/M/16 at 500/s, `quick`: interval over 5 times as wide as 95 % of the estimates scatter",
-                "mm16/quick",
-                40,
-                "100 %, 10 times",
-                _loose,
                 Claim.FALSE,
             ),
             _situation(
