@@ -346,8 +346,7 @@ impl Search {
             low_per_s.map_or(0.0, |low| 1.0 - self.posterior.below(low))
         };
         let overload = self.overload();
-        let changing = changing(self.seen.iter().map(|seen| &seen.served))
-            .filter(|_| stated && overload == Overload::Steady);
+        let changing = changing(self.seen.iter().map(|seen| &seen.served)).filter(|_| stated);
         let slow = changing.map_or(f64::INFINITY, |changing| SLOWEST * changing.slow_per_s);
         let (less, lost) = match overload {
             Overload::Suspected {
@@ -386,6 +385,7 @@ impl Search {
             confidence: self.plan.limits.confidence,
             estimate_per_s: Some(collapse.held_per_s),
             unable: None,
+            changing: None,
             ..answer
         }
     }

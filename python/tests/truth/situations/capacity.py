@@ -214,7 +214,6 @@ STATISTICS = (
                 "0 %",
                 partial(_said, "changing"),
                 Claim.FOUND,
-                bar=0.8,
             ),
             _situation(
                 "the objective holds at no rate, `quick`", "never/quick", 24, "", _silent, Claim.SILENT
