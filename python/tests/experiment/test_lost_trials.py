@@ -65,6 +65,20 @@ def test_losses_alike_or_by_chance_or_of_the_base_leave_the_answer(
     assert bool(words) == ("gave no value, of a" in said)
 
 
+def test_a_time_that_steelyard_knows_is_better_when_lower(tmp_path: Path) -> None:
+    file = tmp_path / "c.csv"
+    rows = [
+        f"{arm},{block},{level + block % 3 / 10},0"
+        for block in range(9)
+        for arm, level in (("a", 10), ("b", 9))
+    ]
+    file.write_text("arm,block,elapsed_s,errors\n" + "\n".join(rows))
+    (answer,) = answers("--from", str(file))["answers"]
+    assert answer["outcome"] == "better"
+    said = " ".join(experiment("--from", str(file), "--metric", "errors").stdout.split())
+    assert "9 of 9 trials of b gave no positive value, of a 9 of 9" in said
+
+
 def test_means_of_both_arms_are_of_the_blocks_that_are_compared(tmp_path: Path) -> None:
     """The ratio that is shown is that of the means beside it."""
     file = tmp_path / "c.csv"

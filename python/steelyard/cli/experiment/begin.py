@@ -193,11 +193,18 @@ def read_elsewhere(request: Request) -> Experiment:
         hooks=[],
         factor=curves.factor,
         arms=[ExperimentArm(name=arm, settings={}, command=[]) for arm in curves.arms],
-        metric=ExperimentMetric(name=name, unit="", better="lower" if request.lower_is_better else "higher"),
+        metric=_metric_elsewhere(name, request),
         plan=plan.model_copy(update={"blocks_in_order": curves.in_order}),
         status=RunStatus.COMPLETE,
         trials=curves.trials(name),
     )
+
+
+def _metric_elsewhere(name: str, request: Request) -> ExperimentMetric:
+    """Return a metric of a file; times that Steelyard measures itself mean the same there."""
+    if name in (ELAPSED, CPU):
+        return ExperimentMetric(name=name, unit="s", better="lower")
+    return ExperimentMetric(name=name, unit="", better="lower" if request.lower_is_better else "higher")
 
 
 def _record(**fields: Any) -> Experiment:

@@ -56,7 +56,7 @@ def experiment(
     ] = None,
     metric: Compared = None,
     lower_is_better: Annotated[
-        bool, typer.Option("--lower-is-better", help="With a REGEX: smaller numbers are better.")
+        bool, typer.Option("--lower-is-better", help="With a REGEX or --from: smaller numbers are better.")
     ] = False,
     intervals: Annotated[
         bool,

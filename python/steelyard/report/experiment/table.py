@@ -155,8 +155,12 @@ def _losses(answer: Answer, experiment: Experiment) -> str:
     """Return how many trials of both arms gave no value."""
     made = Counter(trial.arm for trial in experiment.trials)
     lost = answer.lost
+    reasons = [trial.reason or "" for trial in experiment.trials if trial.value is None]
+    # A metric that is 0 has a value, of which there is no ratio.
+    is_known = all(one.startswith("the metric is ") and "missing" not in one for one in reasons)
+    verb = "gave no positive value" if reasons and is_known else "gave no value"
     return (
-        f"{lost[answer.arm]} of {made[answer.arm]} trials of {answer.arm} gave no value,"
+        f"{lost[answer.arm]} of {made[answer.arm]} trials of {answer.arm} {verb},"
         f" of {answer.base} {lost[answer.base]} of {made[answer.base]}"
     )
 
@@ -233,8 +237,8 @@ def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
     for answer in answers:
         if answer.correlation is not None and answer.low is not None:
             found.append(
-                f"arm {answer.arm}: blocks resemble the ones before them"
-                f" (correlation {answer.correlation:.2f}); the interval is widened for it"
+                f"arm {answer.arm}: blocks resemble the ones before them (rank correlation"
+                f" {answer.correlation:.2f}, corrected for so few blocks); the interval is widened for it"
             )
         if answer.reason is not None:
             found.append(f"arm {answer.arm}: no interval: {answer.reason}")
