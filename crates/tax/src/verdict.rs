@@ -95,6 +95,20 @@ fn disturbed(evidence: &Evidence<'_>) -> Check {
     )
 }
 
+/// Which of the scores, of one core and of all, have no interval.
+fn lacking(scores: &[&TaxScore]) -> &'static str {
+    let unknown: Vec<bool> = scores
+        .iter()
+        .map(|score| score.interval_low_per_s.is_none())
+        .collect();
+    match unknown[..] {
+        [true, false] => "the score of one core has",
+        [false, true] => "the score of all cores has",
+        [true, true] => "neither score has",
+        _ => "the score has",
+    }
+}
+
 /// Half of the widest interval among the scores; None where too few rounds give none, to which `rounds` objects.
 fn score_interval(evidence: &Evidence<'_>) -> Option<Check> {
     let unknown = |score: &TaxScore| score.interval_low_per_s.is_none();
@@ -102,9 +116,11 @@ fn score_interval(evidence: &Evidence<'_>) -> Option<Check> {
         return Some(Check {
             id: "score-interval".to_owned(),
             level: Level::Suspect,
-            claim: "neighbouring rounds are correlated, so the score has no interval: something \
-                    disturbed the machine for longer than a round"
-                .to_owned(),
+            claim: format!(
+                "neighbouring rounds are correlated, so {} no interval: something disturbed the machine \
+                 for longer than a round",
+                lacking(&evidence.scores)
+            ),
             value: None,
             bound: None,
             unit: None,

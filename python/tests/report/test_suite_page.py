@@ -5,7 +5,7 @@ from steelyard.bench.suites.suite import load, with_run
 from steelyard.records import Check, Metric
 from steelyard.records.values import Level
 from steelyard.report.format import plain
-from steelyard.report.suite.page import MemberRun, build, cpu_of, objecting, says
+from steelyard.report.suite.page import MemberRun, build, cpu_of, objecting, says, value_of
 from tests.cli.suites import write_suite
 
 
@@ -46,6 +46,24 @@ def test_a_row_has_what_was_reached_and_expected_with_its_source(tmp_path):
     assert rows["mediawiki"]["cpu_reached"].startswith("40.0")
     assert "give them more work" in rows["mediawiki"]["reasons"][-1][1]
     assert not rows["tao"]["is_idle"]
+
+
+def test_a_member_without_a_result_shows_the_median_of_its_runs(tmp_path):
+    suite, runs = idle_wiki(tmp_path)
+    wiki = next(member for member in suite.members if member.benchmark == "mediawiki")
+    (one,) = runs["mediawiki"]
+    measured = [
+        one.model_copy(
+            update={
+                "metrics": {
+                    **one.metrics,
+                    wiki.metric: one.metrics[wiki.metric].model_copy(update={"value": v}),
+                }
+            }
+        )
+        for v in (100.0, 900.0, 300.0)
+    ]
+    assert value_of(wiki.model_copy(update={"value": None}), measured)[2].endswith("= 300 1/s")
 
 
 def test_a_claim_of_one_of_several_runs_says_of_which_it_is(tmp_path):

@@ -88,9 +88,25 @@ class Looks:
     unread: bool
     rss_high_bytes: float
     rss_gain_bytes: float
+    """At the slowest rate of the whole time, its last half and its last quarter: what fills at the start
+    does not grow."""
     commands: tuple[str, ...]
     threads: Sequence[ThreadLooks]
     processes: Sequence[ProcessLooks]
+
+
+def _lasting_gain(time_ns: NDArray[np.int64], rss: NDArray[np.float64]) -> float:
+    """Return what memory gains over all looks at a rate that lasts until the end.
+
+    >>> grows = np.arange(9.0)
+    >>> _lasting_gain(np.arange(9), grows), _lasting_gain(np.arange(9), np.minimum(grows, 2))
+    (8.0, 0.0)
+    """
+    span, gains = time_ns[-1] - time_ns[0], []
+    for part in (1.0, 0.5, 0.25):
+        at = min(int(np.searchsorted(time_ns, time_ns[-1] - part * span)), len(rss) - 2)
+        gains.append((rss[-1] - rss[at]) * float(span / (time_ns[-1] - time_ns[at])))
+    return float(min(gains))
 
 
 def read_looks(recording: "Recording", begin_ns: int, end_ns: int) -> Looks | None:
@@ -115,7 +131,7 @@ def read_looks(recording: "Recording", begin_ns: int, end_ns: int) -> Looks | No
         threads_high=int((threads + unread).max()),
         unread=bool(unread.any()),
         rss_high_bytes=float(rss.max()),
-        rss_gain_bytes=float(rss[-1] - rss[0]),
+        rss_gain_bytes=_lasting_gain(integers(looks["time_ns"]), rss),
         commands=_commands(processes),
         threads=_threads(inside("target_thread")),
         processes=_processes(processes),

@@ -22,6 +22,8 @@ from steelyard.analyze.rules.findings import (
 
 WAIT_RATIO = 0.30
 IOWAIT_RATIO = 0.20
+FULL_RATIO = 0.5
+"""Share of the time from which large operations meet a disk's bandwidth rather than its latency."""
 LARGE_BYTES = 128 * 1024
 SLOW_NS, SLOW_ROTATIONAL_NS = 10e6, 30e6
 QUEUE = 8.0
@@ -41,9 +43,12 @@ def _worst(conditions: Conditions, figure: Callable[[DiskActivity], float | None
 
 
 def _part(disk: DiskActivity | None) -> str:
-    """Return which limit of a disk such operations meet: large ones its bandwidth, small ones its latency."""
+    """Return which limit of a disk such operations meet: large ones that keep it busy its bandwidth, others
+    its latency."""
     size = disk.operation_bytes.value if disk is not None else None
-    return "disk_bandwidth" if size is not None and size >= LARGE_BYTES else "disk_latency"
+    busy = disk.busy_ratio.value if disk is not None else None
+    is_full = size is not None and size >= LARGE_BYTES and busy is not None and busy >= FULL_RATIO
+    return "disk_bandwidth" if is_full else "disk_latency"
 
 
 def limited_disk(conditions: Conditions) -> LimitedDisk | None:
@@ -135,7 +140,8 @@ def _waits(conditions: Conditions) -> Finding | None:
         " (more threads, io_uring), make them larger, or keep the data in memory.",
         min(0.97, 0.5 + 0.5 * share),
         gain=f"{without_wait(conditions, 'disk', share)}, if nothing waited",
-        part=None if is_idle else _part(disk),
+        # Of a program that waits for something else for most of its time the disk is no limit.
+        part=None if is_idle or of_all < WAIT_RATIO / 2 else _part(disk),
         explained_ratio=wait_share(conditions, "disk", of_all),
     )
 

@@ -193,14 +193,16 @@ def objections(member: SuiteMember) -> str:
 def value_of(member: SuiteMember, runs: Sequence[Run]) -> tuple[str, str, str] | None:
     """Return the headline metric's value, its noun, and the raw value; None where nothing was measured.
 
-    Of a member that has no usable result it is what its first run measured: the verdict stands beside it.
+    Of a member that has no usable result it is the median of what its runs measured: the verdict stands
+    beside it.
     """
     metric = Metric(value=member.value, unit=member.unit or "1")
     if member.value is None:
         measured = [run.metrics[member.metric] for run in runs if member.metric in run.metrics]
-        if not measured or measured[0].value is None:
+        values = [one.value for one in measured if one.value is not None]
+        if not values:
             return None
-        metric = measured[0]
+        metric = measured[0].model_copy(update={"value": median(values), "missing": None})
     text, noun = figure_and_noun(member.metric, metric, member.benchmark)
     return text, noun, f"{member.metric} = {fmt.raw(metric.value, metric.unit)}"
 

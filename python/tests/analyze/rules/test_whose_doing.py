@@ -73,3 +73,10 @@ def test_waits_while_the_disk_is_idle_are_no_limit_of_the_disk() -> None:
     assert other.part is None
     assert "The disk is busy" in other.claim
     assert "most of the waits are for something else" in other.claim
+
+
+def test_a_program_that_waits_for_cpus_is_not_limited_by_its_disk() -> None:
+    """One twelfth of the time at the disk, most of the rest for a CPU."""
+    waiting = target(waits={"disk": 0.08}, waiting_ratio=0.84, places={"folio_wait_bit_common": 1.0})
+    found = {one.id: one for one in explain(waiting)}
+    assert found["waits-for-disk"].part is None
