@@ -46,6 +46,8 @@ class GeneratorUse:
     depth: int
     connections: int
     response_mean_ns: Quantity = field(default_factory=lambda: Quantity(None, "ns", "no answers"))
+    lag_mean_ns: Quantity = field(default_factory=lambda: Quantity(None, "ns", "no answers"))
+    """Of the response time, what passed in the generator."""
 
 
 def observe_cache(lines: Sequence[CacheStats], begin_ns: int, end_ns: int) -> CacheUse | None:
@@ -137,4 +139,5 @@ def observe_generator(load: LoadResult | None) -> GeneratorUse | None:
         depth=load.settings.depth,
         connections=load.settings.connections,
         response_mean_ns=Quantity.of(load.latency.response.mean_ns, "ns", "no answers"),
+        lag_mean_ns=Quantity.of(load.latency.lag.mean_ns, "ns", "no answers"),
     )

@@ -22,7 +22,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.ranking import cpu_ratio, ranked
+from steelyard.analyze.rules.ranking import ranked, work_ratio
 from steelyard.analyze.values import Quantity
 
 GROUP = "steelyard.rules"
@@ -260,12 +260,9 @@ def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
 def without_work(conditions: Conditions, share: float) -> str:
     """Return the gain of a workload without ``share`` of its CPU time.
 
-    The base is the time of the headline, in a part of which its CPUs worked, or a program waited for one: who
-    has less work waits less for a CPU.
+    The base is the time of the headline in which its CPUs worked (`work_ratio`).
     """
-    ran = cpu_ratio(conditions)
-    if conditions.target is not None and ran is not None:
-        ran = min(1.0, ran + (conditions.target.cpu_wait.value or 0.0))
+    ran = work_ratio(conditions)
     return f"{at_most(share * (1.0 if ran is None else ran))}"
 
 

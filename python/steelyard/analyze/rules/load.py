@@ -193,9 +193,13 @@ def _closed_loop(conditions: Conditions) -> Finding | None:
     expected = flying * 1e9 / generator.throughput_per_s
     if abs(mean / expected - 1) > LITTLE_TOLERANCE_RATIO:
         return None
+    lag = generator.lag_mean_ns.value
+    where = "queueing time"
+    if lag is not None and lag > mean / 20:
+        where += f", {percent(min(1.0, lag / mean))} of it in the load generator"
     return Finding(
         f"{flying} requests are always in flight: at this throughput each takes {time_text(expected)}"
-        f" (Little's law). The latency (mean {time_text(mean)}) is queueing time.",
+        f" (Little's law). The latency (mean {time_text(mean)}) is {where}.",
         (
             Evidence("requests in flight", float(flying), "1"),
             Evidence("in flight / throughput", expected, "ns", mean),

@@ -365,6 +365,18 @@ def _largest_interpreted(profile: ProfileUse) -> str:
     return f"the largest of the program's functions is {short_function(name)}, {share}"
 
 
+_OBJECTS = (
+    "Make fewer objects. The interpreter has an allocator of its own, which LD_PRELOAD does not replace:"
+    " PYTHONMALLOC=malloc uses the C library's."
+)
+
+
+def _is_objects(profile: ProfileUse) -> bool:
+    """Return whether most of the allocation is CPython's own."""
+    leader = profile.leaders.get("allocation", "")
+    return leader.lstrip("_").startswith(("PyObject_", "PyMem_", "pymalloc"))
+
+
 def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
     def answer(conditions: Conditions) -> Finding | None:
         profile = _profile(conditions)
@@ -376,7 +388,7 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
         return Finding(
             f"{percent(share)} of the CPU time {tax.verb}{f'; {most}' if most else ''}.",
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),
-            tax.step,
+            _OBJECTS if tax.id == "tax-allocation" and _is_objects(profile) else tax.step,
             0.25 + 0.5 * share,
             gain=f"{without_work(conditions, share)}, without it (Amdahl)",
         )

@@ -48,6 +48,17 @@ def cpu_ratio(conditions: Conditions) -> float | None:
     return None if use is None else min(1.0, use.own_ratio)
 
 
+def work_ratio(conditions: Conditions) -> float | None:
+    """Return the share of the headline's time in which its CPUs worked, or a program waited for one.
+
+    Who has less work waits less for a CPU, too.
+    """
+    ran, target = cpu_ratio(conditions), conditions.target
+    if target is None or ran is None:
+        return ran
+    return min(1.0, ran + (target.cpu_wait.value or 0.0))
+
+
 def explained_ratio(finding: Finding, rule: Rule, conditions: Conditions) -> float | None:
     """Return the share of the headline's time that a finding explains, None where it explains none of it."""
     if finding.explained_ratio is not None:
@@ -55,7 +66,7 @@ def explained_ratio(finding: Finding, rule: Rule, conditions: Conditions) -> flo
     if not rule.explains or not finding.evidence:
         return None
     first = finding.evidence[0]
-    whole = cpu_ratio(conditions) if rule.explains == "cpu" else 1.0
+    whole = work_ratio(conditions) if rule.explains == "cpu" else 1.0
     if whole is None or first.unit not in ("ratio", "1"):
         return None
     return whole * min(1.0, max(0.0, first.value))

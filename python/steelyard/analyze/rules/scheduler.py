@@ -95,7 +95,7 @@ def _taken(conditions: Conditions) -> Finding | None:
     # More than all of its CPUs a program cannot use.
     cost = min(wait_share(conditions, CPU, lost), 1.0 - cpus / count)
     return Finding(
-        f"The program's threads could use {demand:.2g} CPUs and got {cpus:.2g}, though there are {count}:"
+        f"The program's threads could use {demand:.2f} CPUs and got {cpus:.2f}, though there are {count}:"
         f" other processes use {others:.1f} CPUs.",
         (
             Evidence("threads' time waiting for a CPU", waiting, "ratio"),

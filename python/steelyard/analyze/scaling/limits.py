@@ -67,8 +67,8 @@ def _flat(steps: Sequence[Step]) -> list[Limit]:
         return []
     last = steps[-1]
     at_flat = next(step.ops_per_s or 0.0 for step in steps if step.cpus == flat)
-    moves = "falls" if rates[-1] < 0.95 * at_flat else "is flat"
-    said = f"throughput {moves} from {flat} to {last.cpus} {last.noun}s"
+    step = next(step for step in steps if step.cpus == flat)
+    said = f"throughput {_moves(step, last, rates[-1] / at_flat - 1)} from {flat} to {last.cpus} {last.noun}s"
     idle, others = last.idle_ratio, last.others_ratio
     if idle is None and last.is_threads and last.machine_cpus is None:
         why = "how busy its CPUs are is not known: name their number in a column machine_cpus"
@@ -80,6 +80,16 @@ def _flat(steps: Sequence[Step]) -> list[Limit]:
     if others is not None and others > OTHERS_ABOVE:
         return [Limit("others", flat, f"{said}, and other processes have {others:.0%} of the CPUs' time")]
     return [Limit("busy", flat, f"{said}, and CPUs are busy for {1 - idle:.0%} of the time")]
+
+
+def _moves(first: Step, last: Step, growth: float) -> str:
+    """Return how throughput changes over flat steps, which it falls over if it does so in every block."""
+    both = first.by_block.keys() & last.by_block.keys()
+    if growth < -0.05 and all(last.by_block[block] < first.by_block[block] for block in both):
+        return "falls"
+    if growth >= 0.005:
+        return f"grows by {growth:.1%} only"
+    return "is flat" if abs(growth) < 0.005 else "does not grow"
 
 
 def _errors(steps: Sequence[Step]) -> list[Limit]:

@@ -26,8 +26,12 @@ from steelyard.report.terminal import safe
 _ROWS_AT_MOST = 12
 
 
-def counter_lines(comparison: CounterComparison) -> list[RenderableType]:
-    """Return the law with each term's share, slots, work for its price, and events."""
+def counter_lines(comparison: CounterComparison, *, has_own_cost: bool = False) -> list[RenderableType]:
+    """Return the law with each term's share, slots, work for its price, and events.
+
+    Where the runs have the cost of a request by the servers' own CPU time (``has_own_cost``), that by the
+    time of whole CPUs is left out: others' work is in it.
+    """
     parts: list[RenderableType] = []
     if comparison.law is not None:
         parts += _law(comparison.law, per_core=comparison.is_per_core, whole=comparison.is_of_cpus)
@@ -40,6 +44,8 @@ def counter_lines(comparison: CounterComparison) -> list[RenderableType]:
         (per_cpu, comparison.work_per_cpu_second),
         ("operations per joule", comparison.work_per_joule),
     ):
+        if name == per_cpu and comparison.is_of_cpus and has_own_cost:
+            continue
         if pair is not None and all(each.value is not None for each in pair):
             left, right = (fmt.plain(figure(Quantity(each.value, "1"))) for each in pair)
             parts.append(safe(f"{name}: {left} -> {right}{_change(*pair)}"))

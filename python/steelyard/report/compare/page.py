@@ -117,10 +117,15 @@ def better_if(difference: ResultDifference, run: Run) -> str:
     return better if better in ("higher", "lower") else ""
 
 
+COST = "_per_server_cpu_s"
+"""Ending of the metrics that say what a request costs the servers themselves."""
+
+
 def results_of(comparison: RunComparison) -> list[ResultDifference]:
-    """Return the headline first, also where it is the same, then the results that differ."""
+    """Return the headline first, also where it is the same, then its cost, then the results that differ."""
     headline = comparison.headline
     others = [one for one in comparison.differences if headline is None or one.name != headline.name]
+    others.sort(key=lambda one: not one.name.endswith(COST))
     return others if headline is None else [headline, *others]
 
 

@@ -17,7 +17,7 @@ from steelyard.analyze.suite_comparison import MemberComparison, SuiteComparison
 from steelyard.records import Run
 from steelyard.report import format as fmt
 from steelyard.report.compare.counters import counter_lines
-from steelyard.report.compare.page import WORDS, better_if, results_of
+from steelyard.report.compare.page import COST, WORDS, better_if, results_of
 from steelyard.report.metrics import metric_name, metric_text
 from steelyard.report.terminal import safe
 
@@ -46,7 +46,9 @@ def runs_summary(runs: tuple[Run, Run], comparison: RunComparison) -> Renderable
     if comparison.same:
         parts.append(Text(f"{len(comparison.same)} results within 1 %", style="dim"))
     if comparison.counters is not None:
-        parts += counter_lines(comparison.counters)
+        own = any(one.name.endswith(COST) for one in comparison.differences)
+        own = own or any(name.endswith(COST) for name in comparison.same)
+        parts += counter_lines(comparison.counters, has_own_cost=own)
     parts += [safe(f"{name}: {left} -> {right}") for name, (left, right) in comparison.conditions.items()]
     parts += [
         safe(f"parameter {name}: {left} -> {right}") for name, (left, right) in comparison.parameters.items()

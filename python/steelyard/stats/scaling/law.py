@@ -116,7 +116,7 @@ def fit_law(values: Mapping[int, Sequence[float]], *, confidence: float = CONFID
     noise = noise_of(logs, distance, degrees)
     if noise is None:
         reason = (
-            f"{steps} steps of one block do not tell the noise: repeat them, or measure"
+            f"{steps} steps of one whole block do not tell the noise: repeat them, or measure"
             f" {FEWEST_STEPS_ALONE} steps"
         )
         drawn = None

@@ -44,7 +44,7 @@ def peak_of(chosen: Chosen, law: LawFit) -> tuple[Parameter, Parameter]:
         return law.peak, law.peak_throughput
     reason = f"the steps up to {last} CPUs show no peak"
     if means[best] - means[-1] > -math.log1p(-FALL_RATIO):
-        reason = f"throughput is highest at {cpus[best]:g} CPUs, by no more than noise explains"
+        reason = f"throughput is highest at {cpus[best]:g}, by no more than noise explains"
     elif (
         chosen.kind is Kind.LAW and chosen.noise.is_assumed and law.peak.reason is not None and len(cpus) > 2
     ):

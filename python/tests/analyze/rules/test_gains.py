@@ -60,7 +60,7 @@ def test_a_gain_is_bounded_by_the_threads_that_wait_not_by_those_that_sleep() ->
     changes = {"cpus": q(0.9), "cpu_wait": q(0.4), "waiting_ratio": 0.04}
     taken = {one.id: one for one in explain(target(**changes, left={CPU: 0.6}))}["cpus-taken"]
     assert taken.gain.startswith("at most 1.7 x"), taken.gain
-    assert "could use 1.3 CPUs and got 0.9" in taken.claim
+    assert "could use 1.30 CPUs and got 0.90" in taken.claim
     # More than all CPUs of the machine it cannot use.
     most = {one.id: one for one in explain(target(**changes, left={CPU: 0.2}))}
     assert most["cpus-taken"].gain.startswith("at most 2.2 x"), most["cpus-taken"].gain
