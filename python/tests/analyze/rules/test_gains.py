@@ -95,3 +95,12 @@ def test_an_artefact_of_sampling_is_not_called_the_largest() -> None:
         )
     )
     assert "largest" not in finding.claim
+
+
+def test_the_share_and_the_gain_of_work_have_one_base() -> None:
+    """Of a program that mostly waits for a CPU, all of the time is work: 90 % of that is 90 % of it."""
+    busy = target(cpus=q(0.1), cpu_wait=q(0.9), waiting_ratio=0.9, running_ratio=0.1).target
+    hot = replace(sampled(own={"work": 0.9}), target=busy)
+    (finding,) = [one for one in explain(hot) if one.id == "hot-function"]
+    assert finding.explained_ratio == pytest.approx(0.9)
+    assert finding.gain.startswith("at most 10 x")

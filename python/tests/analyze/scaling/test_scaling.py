@@ -323,3 +323,22 @@ def test_exactly_linear_is_all_of_it() -> None:
     )
     found = _scaled(text)
     assert "8.00x the work of 1, 100 % of linear" in fmt.plain(sentences(found)[0])
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        ((940.0, 1100.0), "throughput does not grow from 4 to 8"),
+        ((890.0, 900.0), "throughput falls from 4 to 8"),
+        ((1017.0, 1017.0), "throughput grows by 1.7% only from 4 to 8"),
+        ((1000.0, 1000.0), "throughput is flat from 4 to 8"),
+    ],
+)
+def test_a_flat_curve_falls_only_where_every_block_does(last: tuple[float, float], words: str) -> None:
+    rates = {1: (400.0, 400.0), 4: (1000.0, 1000.0), 8: last}
+    if last == (940.0, 1100.0):
+        rates[8] = (800.0, 1050.0)
+    trials = [
+        Observation(cpus, block, rate) for cpus, both in rates.items() for block, rate in enumerate(both)
+    ]
+    assert any(limit.claim.startswith(words) for limit in limits_of(steps_of(trials)))
