@@ -32,9 +32,9 @@ from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.unmeasured import zeros_together
 
 _EVENTS = 200
-_TOLD_ELSEWHERE = ("cpus_used",)
-"""Metrics whose figure has another source on the page: the CPU time of a program, which is known from its
-first instruction on, where counters begin a few milliseconds later."""
+_TOLD_ELSEWHERE = ("cpus_used", "page_faults_per_s")
+"""Metrics whose figure has another source on the page of a program: its CPU time and page faults are known
+from its first instruction on, where counters begin a few milliseconds later."""
 _NARROWEST = 0.004
 """A part of less than this share of the bar has no box."""
 
@@ -355,7 +355,8 @@ def _metrics(use: CounterUse) -> list[Table]:
             Cell((metric.formula or "").replace("\\", ""), words=True),
         )
         for metric in use.metrics.values()
-        if metric.value is not None and metric.name not in _TOLD_ELSEWHERE
+        if metric.value is not None
+        and not (metric.name in _TOLD_ELSEWHERE and (use.scope == "process" or metric.name == "cpus_used"))
     ]
     columns = ("metric", "value", "counted in", "description", "formula")
     return [zeros_together(Table(columns, tuple(rows), "Metrics"), names=3)] if rows else []
