@@ -61,6 +61,19 @@ def test_outliers_and_incidents_name_tasks(store, capsys, tmp_path) -> None:
     assert '"id":"truth"' in text
 
 
+def test_names_of_the_rule_are_counted_apart_from_names_of_agents(store, capsys) -> None:
+    words = ("incidents", "--store", store, "--specs", "computed")
+    found = _json(capsys, *words)
+    alone = [one["seen_by"] == "agent" for one in found["incidents"] if one["antagonist"]]
+    by_rule, by_agents = alone.count(False), alone.count(True)
+    assert by_agents
+    assert found["truth"]["named"] == by_rule
+    assert invoke(["fleet", "cpi", *words]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"named by the rule in {by_rule}, by agents alone in {by_agents} more" in text
+    assert f"Of the {by_rule} names by the rule above" in text
+
+
 def test_the_papers_rule_is_kept_and_called_so(store, capsys) -> None:
     found = _json(capsys, "incidents", "--store", store, "--specs", "computed", "--rule", "paper")
     assert found["settings"]["rule"] == "paper"

@@ -54,13 +54,15 @@ def incidents_answer(
     groups = group_incidents(incidents)
     named = [incident for incident in incidents if incident.antagonist is not None]
     cappable = [incident for incident in incidents if incident.cap is not None]
-    heading = (
-        f"{several(len(incidents), 'incident')}, an antagonist named in {len(named):,},"
-        f" {len(cappable):,} may be capped"
-    )
+    by_agents = [incident for incident in named if incident.seen_by == "agent"]
+    by_rule = len(named) - len(by_agents)
+    names = f"an antagonist named in {by_rule:,}"
+    if by_agents:
+        names = f"an antagonist named by the rule in {by_rule:,}, by agents alone in {len(by_agents):,} more"
+    heading = f"{several(len(incidents), 'incident')}, {names}, {len(cappable):,} may be capped"
     subline = f"{_rule_words(rule, bar)}; {rule.outliers} outliers in {rule.anomaly_s} s above {source}"
     sections = [
-        Section("groups", "By victim and antagonist", (_group_table(groups, each=each),)),
+        Section("groups", "By victim and antagonist", (_group_table(groups, incidents, each=each),)),
         Section("incidents", "Incidents", (_incident_table(incidents, each=each),), on_terminal=each),
     ]
     if timelines:
@@ -94,7 +96,8 @@ def incidents_answer(
     }
     tiles = (
         Tile("incidents", f"{len(incidents):,}"),
-        Tile("antagonist named", f"{len(named):,}"),
+        Tile("named by the rule", f"{by_rule:,}"),
+        Tile("named by agents alone", f"{len(by_agents):,}"),
         Tile("may be capped", f"{len(cappable):,}"),
         Tile("capped by agents", f"{sum(incident.effect is not None for incident in incidents):,}"),
     )
@@ -111,7 +114,7 @@ def _rule_words(rule: Rule, bar: Bar | None) -> str:
     return f"named with p <= {bar.false_name_ratio:g} over {bar.evidence_s} s, corrected for all suspects"
 
 
-def _group_table(groups: Sequence[IncidentGroup], *, each: bool) -> Any:
+def _group_table(groups: Sequence[IncidentGroup], incidents: Sequence[Incident], *, each: bool) -> Any:
     columns = (
         Column("victim job", is_text=True),
         Column("antagonist job", is_text=True),
@@ -146,6 +149,8 @@ def _group_table(groups: Sequence[IncidentGroup], *, each: bool) -> Any:
         for group in groups
     ]
     caption = "Highest correlation and CPI of each group; times are UTC."
+    if any(incident.seen_by == "agent" for incident in incidents):
+        caption += " What only agents recorded is counted, too, with the name that they gave."
     if groups and not each:
         caption += " --all lists every incident."
     return table(columns, rows, caption=caption)
@@ -332,8 +337,9 @@ def _curve_section(curve: Sequence[Point], rule: Rule, right: Point | None) -> S
     intro = "This fleet is simulated: the true antagonists are known (truth.json) and not used above."
     if right is not None and right.precision is not None and right.recall is not None:
         intro += (
-            f" Of {right.named} names above {right.precision:.1%} are right, and {right.recall:.1%} of the"
-            f" {right.episodes} episodes were found."
+            f" Of the {right.named:,} names by the rule above {right.precision:.1%} are right, and"
+            f" {right.recall:.1%} of the {right.episodes} episodes were found; names by agents alone do not"
+            " count here."
         )
     intro += " Chart and table are of the paper's rule alone, at each floor, whichever rule named above."
     return Section("truth", "Accuracy of names", (chart, table(columns, rows)), intro)
