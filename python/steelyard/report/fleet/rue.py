@@ -5,6 +5,8 @@ In: `RueResult`. Out: heading, cautions and `Section`s. Not here: figures (``fle
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from steelyard.fleet.rue.clusters import Alike
 from steelyard.fleet.rue.result import Comparison, Group, RueResult, SampleRatio, Speedup
 from steelyard.fleet.rue.usage import NAME_PREFIX
@@ -35,8 +37,10 @@ _LOOKS = {
 
 def rue(result: RueResult) -> Answer:
     """Return everything that ``fleet rue`` says; no where a total misleads."""
+    several = any(comparison.by_first for comparison in result.comparisons)
+    mix = ", of several groups at one mix of work" if several else ""
     subline = (
-        f"RUE = usage / {result.work}, smaller is better; speedup = RUE 1 / RUE 2, bigger is better."
+        f"RUE = usage / {result.work}, smaller is better; speedup = RUE 1 / RUE 2{mix}, bigger is better."
         f" {result.samples:,} task samples with the label {result.label!r}; the replicate is the"
         f" {result.replicate}; intervals of {result.confidence * 100:g} %."
     )
@@ -132,12 +136,14 @@ def _groups(comparison: Comparison, result: RueResult) -> list[Table]:
                 Missing("all groups at one mix"),
             ]
         )
+    # A group that holds others has its speedup at one mix, and its RUE at each configuration's own.
+    own = ", own mix" if comparison.by_first else ""
     # What a narrow terminal has no room for is dropped from the right.
     columns: list[Column | str] = [
         "group",
         Column("speedup (interval)"),
-        Column("RUE 1"),
-        Column("RUE 2"),
+        Column(f"RUE 1{own}"),
+        Column(f"RUE 2{own}"),
         Column("share 1"),
         Column("share 2"),
     ]
@@ -155,9 +161,17 @@ def _groups(comparison: Comparison, result: RueResult) -> list[Table]:
             columns,
             [*head, *coarse, *tail],
             caption=f"{caption} Speedups by {first_factor} are at one mix of"
-            f" {', '.join(comparison.choice.factors[1:])}.",
+            f" {', '.join(comparison.choice.factors[1:])}; RUE 1 and 2 are at each configuration's own mix,"
+            " so that their quotient may be another.",
         ),
-        table(columns, every, title=f"By {factors}"),
+        table(
+            [
+                name if isinstance(name, str) else replace(name, name=name.name.removesuffix(own))
+                for name in columns
+            ],
+            every,
+            title=f"By {factors}",
+        ),
     ]
 
 

@@ -389,3 +389,40 @@ def test_work_next_to_nothing_does_not_overflow(recwarn: pytest.WarningsRecorder
     cells = Cells(arm, np.arange(len(arm)), usage, work, {})
     assert explained_by(cells, ()) == (0.0, 0.0)
     assert not recwarn.list
+
+
+def test_columns_say_where_a_speedup_is_at_another_mix_than_the_rue():
+    """Each tenant needs 10 % less time with the second configuration, which has more of the dear one."""
+    from steelyard.report.fleet.rue import rue
+
+    rng = np.random.default_rng(5)
+    rows = [
+        row(
+            machine=f"{config} {tenant} {job} {at}",
+            task=f"{config} {tenant} {job} {at}",
+            job=job,
+            cpu_s=cost / (1.1 if config == "new" else 1.0) * rng.lognormal(0, 0.01),
+            labels={"config": config, "tenant": tenant},
+        )
+        for job in ("a", "b")
+        for tenant, cost, counts in (("small", 1.0, (60, 30)), ("large", 4.0, (30, 60)))
+        for config, count in zip(("stock", "new"), counts, strict=True)
+        for at in range(count)
+    ]
+    result = compare(table_of(rows), settings(labels=("tenant",), baseline="stock"))
+    (one,) = result.comparisons
+    assert one.by_first, one.choice
+    for group in one.by_first:
+        assert group.speedup.value == pytest.approx(1.1, rel=0.01)
+        assert group.rue[0] / group.rue[1] < 0.9
+    said = rue(result)
+    assert "speedup = RUE 1 / RUE 2, of several groups at one mix of work" in said.subline
+    coarse, fine = (
+        block
+        for section in said.sections
+        for block in section.blocks
+        if hasattr(block, "columns") and "speedup (interval)" in [column.name for column in block.columns]
+    )
+    assert [column.name for column in coarse.columns][2:4] == ["RUE 1, own mix", "RUE 2, own mix"]
+    assert "their quotient may be another" in coarse.caption
+    assert [column.name for column in fine.columns][2:4] == ["RUE 1", "RUE 2"]
