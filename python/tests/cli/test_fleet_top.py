@@ -57,6 +57,21 @@ def test_symbols_of_a_real_program_name_its_offsets(
     assert plain_name(name.replace(";", ":")) in [row["key"] for row in after["rows"]]
 
 
+@pytest.mark.parametrize(("flags", "shown"), [([], 30), (["--rows", "5"], 5), (["--rows", "200"], 45)])
+def test_a_terminal_and_json_have_the_rows_that_were_asked_for(
+    flags: list[str], shown: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _profiles(tmp_path, [f"web;function_{at:02}" for at in range(45)])
+    line = ["fleet", "top", "--store", str(tmp_path), *flags]
+    assert invoke([*line, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == shown
+    assert invoke(line) == 0
+    text = capsys.readouterr().out
+    assert len({word.rstrip(":") for word in text.split() if word.startswith("function_")}) == shown
+    assert "more rows" not in text
+    assert (f"{shown} of 45 functions; --rows 45 shows all." in text) == (shown < 45)
+
+
 def test_a_file_that_is_no_program_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")

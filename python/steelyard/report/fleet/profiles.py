@@ -8,6 +8,7 @@ Not here: finding it (``fleet.profiles.top``), differences (``profiles_diff``), 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.profiles.tax_rules import Rules
@@ -57,7 +58,7 @@ def top(top: Top, *, rules: Rules | None = None) -> Answer:
         f" machine-minutes of {fmt.count(sample.machines)} machines stand for {fmt.count(weight)} {unit}"
         f" of the fleet (weights over the share of machine-minutes that was profiled)."
     )
-    return Answer(
+    answer = Answer(
         f"Top by {top.by}",
         _heading(top),
         _sections(top, rules=rules),
@@ -66,6 +67,8 @@ def top(top: Top, *, rules: Rules | None = None) -> Answer:
         _cautions(top),
         _tiles(top),
     )
+    # The rows that were asked for are shown on every surface.
+    return replace(answer, rows=max(answer.rows, len(top.rows)))
 
 
 def _heading(top: Top) -> str:
@@ -186,7 +189,9 @@ def _table(top: Top) -> Table:
         if is_function:
             cells.append(_interval(row.total))
         rows.append([*cells, row.fleet, row.samples, row.machines, row.more_machines])
-    caption = f"{len(top.rows)} of {top.keys:,} {plural(top.by)}." if top.keys > len(top.rows) else ""
+    caption = ""
+    if top.keys > len(top.rows):
+        caption = f"{len(top.rows):,} of {top.keys:,} {plural(top.by)}; --rows {top.keys} shows all."
     return table(columns, rows, caption=caption)
 
 

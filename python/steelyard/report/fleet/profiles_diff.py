@@ -152,7 +152,7 @@ def _table(diff: FleetDiff) -> Table:
         )
         for row in diff.rows[:count]
     ]
-    caption = f"{len(rows)} of {len(diff.rows):,} rows." if len(rows) < len(diff.rows) else ""
+    caption = f"{len(rows)} of {len(diff.rows):,} rows; --json has all." if len(rows) < len(diff.rows) else ""
     return table(columns, rows, caption=caption)
 
 
