@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -132,7 +132,11 @@ def fine_print(tuning: Tuning) -> str:
 
 
 def _evidence(rows: Sequence[TuningEvidence]) -> Table:
-    table = Table("knob", "level", "gain", "blocks", "", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    _add_whole(table, "knob", [one.knob or "" for one in rows])
+    _add_whole(table, "level", [one.level or "" for one in rows])
+    for name in ("gain", "blocks", ""):
+        table.add_column(name, overflow="fold")
     for one in rows:
         table.add_row(
             safe(one.knob or ""), safe(one.level or ""), gain_text(one), str(one.blocks), one.outcome
@@ -189,17 +193,62 @@ def _found(plan: TuningPlan, noise: float, effect: float) -> float:
 
 def knob_table(knobs: Sequence[TuningKnob], lacking: Sequence[TuningLack]) -> RenderableType:
     """Return knobs with their values and levels, and what is not there."""
-    table = Table("knob", "now", "levels", "risk", "", "sets", box=box.SIMPLE_HEAD, pad_edge=False)
-    for one in knobs:
-        cells = (one.name, one.found, " ".join(_quoted(level) for level in one.levels), one.risk)
-        table.add_row(*map(safe, cells), safe(one.reason or ""), safe(one.about))
-    parts: list[RenderableType] = [table]
+    parts: list[RenderableType] = [_Knobs(knobs)]
     if lacking:
-        absent = Table("not here", "because", box=box.SIMPLE_HEAD, pad_edge=False)
+        absent = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        _add_whole(absent, "not here", [missing.name for missing in lacking])
+        absent.add_column("because", overflow="fold")
         for missing in lacking:
             absent.add_row(safe(missing.name), safe(missing.reason))
         parts.append(absent)
     return Group(*parts)
+
+
+class _Knobs:
+    """The table of knobs: names, levels and risks stay whole, what a knob sets is folded, or stands below."""
+
+    def __init__(self, knobs: Sequence[TuningKnob]) -> None:
+        self.knobs = knobs
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table, and what each knob sets where there is no room beside it."""
+        levels = [" ".join(_quoted(level) for level in one.levels) for one in self.knobs]
+        sets = [f"{one.about}; {one.reason}" if one.reason else one.about for one in self.knobs]
+        names = _longest_word("knob", [one.name for one in self.knobs])
+        level = _longest_word("levels", levels)
+        risk = _longest_word("risk", [one.risk for one in self.knobs])
+        now = min(max(map(len, ("now", *(one.found for one in self.knobs)))), _NOW_AT_MOST)
+        spare = options.max_width - _TABLE_EDGES - 3 * _GAP - names - level - risk - now
+        is_beside = spare >= _GAP + _SETS_AT_LEAST
+        if is_beside:
+            spare -= _GAP + min(max(map(len, ("sets", *sets))), _SETS_AT_MOST)
+        now += min(spare, 0) if not is_beside else 0
+        more = max(0, min(max(map(len, ("levels", *levels))) - level, spare))
+        widths = {"knob": names, "levels": level + more, "risk": risk, "now": max(now, len("now"))}
+        if is_beside:
+            widths["sets"] = options.max_width - _TABLE_EDGES - 4 * _GAP - sum(widths.values())
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name, width in widths.items():
+            table.add_column(name, overflow="fold", width=width)
+        for one, each, text in zip(self.knobs, levels, sets, strict=True):
+            cells = (one.name, each, one.risk, one.found, *([text] if is_beside else []))
+            table.add_row(*map(safe, cells))
+        yield table
+        if not is_beside:
+            yield from (safe(f"{one.name}: {text}") for one, text in zip(self.knobs, sets, strict=True))
+
+
+_TABLE_EDGES, _GAP = 2, 3
+_NOW_AT_MOST, _SETS_AT_LEAST, _SETS_AT_MOST = 12, 16, 40
+
+
+def _longest_word(name: str, texts: Sequence[str]) -> int:
+    return max(len(word) for text in (name, *texts) for word in text.split())
+
+
+def _add_whole(table: Table, name: str, texts: Sequence[str]) -> None:
+    """Add a column whose words stay whole, as they must be typed: the other columns give way."""
+    table.add_column(name, overflow="fold", min_width=_longest_word(name, texts))
 
 
 def _quoted(level: str) -> str:
