@@ -123,3 +123,9 @@ def test_a_narrow_terminal_keeps_results_and_verdicts_whole(width: int) -> None:
         assert any(row.startswith(member.benchmark) for row in rows)
     # An ellipsis is the mark of what was not run, never a cut figure.
     assert not re.search(r"\w…", "".join(rows))
+    # A column with figures that had no room is named.
+    gone = {name for name in ("score", "95 % interval", "CPU", "expected") if name not in head}
+    said = [line.removeprefix("no room here for: ") for line in lines if line.startswith("no room here")]
+    named = {name for line in said for name in line.split("; ")}
+    assert named <= gone
+    assert gone - named <= {"CPU", "expected"}

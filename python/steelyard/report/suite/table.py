@@ -93,6 +93,7 @@ class _Members:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table with as many columns as there is room for."""
         table = _members(self.suite, self.runs)
+        lost: list[str] = []
         for header in _NARROW:
             # Columns that do not wrap need all of their width, the verdict its longest word.
             wide = options.update(width=10_000)
@@ -104,8 +105,13 @@ class _Members:
             )
             if needed <= options.max_width:
                 break
-            table.columns = [column for column in table.columns if column.header != header]
+            left_out = next(column for column in table.columns if column.header == header)
+            table.columns = [column for column in table.columns if column is not left_out]
+            if any(str(cell) not in ("", fmt.MISSING) for cell in left_out.cells):
+                lost.insert(0, header)
         yield table
+        if lost:
+            yield Text(f"no room here for: {'; '.join(lost)}", style="dim")
 
 
 _VERDICT_WIDTH = 16
