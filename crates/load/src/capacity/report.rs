@@ -219,16 +219,7 @@ fn checks(capacity: &Capacity, trail: &Trail, answer: Option<&Answer>, word: &st
         return checks;
     };
     if word == "at-least" {
-        let claim =
-            "No probe showed the limit of the server: its capacity is at least the lower end.";
-        checks.push(check(
-            "generator-bound",
-            Level::Suspect,
-            true,
-            claim.to_owned(),
-            None,
-            None,
-        ));
+        checks.push(no_upper_end(trail.end, answer.unmet_per_s));
     } else {
         checks.push(confidence(capacity, answer));
         checks.extend(overloaded(answer));
@@ -242,6 +233,24 @@ fn checks(capacity: &Capacity, trail: &Trail, answer: Option<&Answer>, word: &st
     }
     checks.push(monotone(trail, answer));
     checks
+}
+
+/// Why there is a lower end alone: the generator, or probes that do not show the server's limit.
+fn no_upper_end(end: End, unmet_per_s: Option<f64>) -> Check {
+    let claim = |why: &str| {
+        format!(
+            "{why}, so that the limit of the server is not known: its capacity is at least the lower end."
+        )
+    };
+    if matches!(end, End::Search(Ended::GeneratorBound)) {
+        let claim = claim("The generator reached its limit");
+        return check("generator-bound", Level::Suspect, true, claim, None, None);
+    }
+    let claim = claim(match unmet_per_s {
+        None => "Every probe met the objective",
+        Some(_) => "The probes are too few or too short",
+    });
+    check("no-limit", Level::Suspect, true, claim, None, None)
 }
 
 fn confidence(capacity: &Capacity, answer: &Answer) -> Check {
@@ -370,6 +379,23 @@ fn monotone(trail: &Trail, answer: &Answer) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_generator_is_the_bound_only_where_it_reached_its_limit() {
+        let used = End::Search(Ended::Used);
+        let busy = no_upper_end(End::Search(Ended::GeneratorBound), Some(900.0));
+        assert_eq!(busy.id, "generator-bound");
+        let short = [no_upper_end(used, None), no_upper_end(used, Some(90.0))];
+        assert!(
+            short.iter().all(|check| check.id == "no-limit"),
+            "{short:?}"
+        );
+        assert!(short[0].claim.starts_with("Every probe met"), "{short:?}");
+        assert!(
+            short[1].claim.starts_with("The probes are too few"),
+            "{short:?}"
+        );
+    }
 
     #[test]
     fn an_interval_that_says_little_is_suspect_and_one_that_says_nothing_invalid() {

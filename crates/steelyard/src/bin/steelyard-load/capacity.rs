@@ -136,6 +136,27 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
     })
 }
 
+/// Which rates met the objective, and which did not.
+fn tried_words(met_per_s: Option<f64>, unmet_per_s: Option<f64>, probes: usize) -> String {
+    let place = |end: &str| match probes {
+        1 => "the only probe".to_owned(),
+        _ => format!("the {end} of {probes} probes"),
+    };
+    match (met_per_s, unmet_per_s) {
+        (Some(met), Some(unmet)) => format!(
+            "met at {met:.1}/s, not met at {unmet:.1}/s (highest and lowest of {probes} probes)"
+        ),
+        (Some(met), None) => format!("met at {met:.1}/s, {}; no probe failed", place("highest")),
+        (None, Some(unmet)) => {
+            format!(
+                "not met at {unmet:.1}/s, {}; no probe met it",
+                place("lowest")
+            )
+        }
+        (None, None) => "no rate".to_owned(),
+    }
+}
+
 /// A short table for a person: what was tried and, apart from it, what follows for the capacity.
 fn write_table(result: &CapacityResult, out: &mut dyn Write) -> io::Result<()> {
     let rate = |rate: Option<f64>| {
@@ -143,13 +164,8 @@ fn write_table(result: &CapacityResult, out: &mut dyn Write) -> io::Result<()> {
     };
     writeln!(out, "objective   {}", result.slo)?;
     if let Some(tried) = &result.tried {
-        writeln!(
-            out,
-            "tried       met at {}, not met at {} (highest and lowest of {} probes)",
-            rate(tried.met_per_s),
-            rate(tried.unmet_per_s),
-            result.probes.len()
-        )?;
+        let words = tried_words(tried.met_per_s, tried.unmet_per_s, result.probes.len());
+        writeln!(out, "tried       {words}")?;
     }
     match (&result.interval, result.answer.as_str()) {
         (_, "never") => writeln!(
@@ -189,4 +205,25 @@ fn write_table(result: &CapacityResult, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "ended       {}", result.ended)?;
     crate::write_verdict(&result.verdict, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tried_words;
+
+    #[test]
+    fn what_was_tried_names_only_rates_that_were() {
+        let both = tried_words(Some(80.0), Some(90.0), 12);
+        assert_eq!(
+            both,
+            "met at 80.0/s, not met at 90.0/s (highest and lowest of 12 probes)"
+        );
+        let one = tried_words(Some(57.5), None, 1);
+        assert_eq!(one, "met at 57.5/s, the only probe; no probe failed");
+        let none = tried_words(None, Some(5.0), 3);
+        assert_eq!(
+            none,
+            "not met at 5.0/s, the lowest of 3 probes; no probe met it"
+        );
+    }
 }
