@@ -278,23 +278,6 @@ fn verdict(course: &Course) -> Verdict {
         (_, true, _) => invalid("The sweep was interrupted."),
         _ => (Level::Valid, "Every rate was offered.".to_owned()),
     };
-    let generator = course.points.iter().filter(|point| {
-        let checks = &point.verdict.checks;
-        let bad = |check: &&Check| check.id == "generator-bound" && check.level == Level::Invalid;
-        checks.iter().any(|check| bad(&check))
-    });
-    let count = generator.count();
-    let claim_of_generator = match count {
-        0 => "The generator kept up at every rate.".to_owned(),
-        _ => format!(
-            "At {count} rates the generator was at its limit: these points do not show the server."
-        ),
-    };
-    let level_of_generator = if count > 0 {
-        Level::Suspect
-    } else {
-        Level::Valid
-    };
     let failed = course.points.iter().filter(|point| {
         let mut checks = point.verdict.checks.iter();
         let is_silent = point.requests.completed == 0 && point.requests.intended > 0;
@@ -327,18 +310,102 @@ fn verdict(course: &Course) -> Verdict {
             claim_of_errors,
             Some(failed as f64),
         ),
-        check(
+        of_points(
             "generator-bound",
-            level_of_generator,
-            claim_of_generator,
-            Some(count as f64),
+            &course.points,
+            "The generator kept up at every rate.",
+            "the generator was at its limit: these points do not show the server",
+        ),
+        of_points(
+            "generator-late",
+            &course.points,
+            "The generator noticed due requests in time at every rate.",
+            "the generator noticed due requests late, which adds to their latency",
+        ),
+        of_points(
+            "generator-lag",
+            &course.points,
+            "Little of the response time was spent in the generator at any rate.",
+            "much of the response time was spent in the generator",
+        ),
+        of_points(
+            "samples",
+            &course.points,
+            "Every rate has requests enough for its 99th percentile.",
+            "there are too few requests for the 99th percentile",
         ),
     ])
+}
+
+/// At how many points their own check `id` fails, which no overload of the server explains: suspect, and invalid
+/// where it makes every point invalid.
+fn of_points(id: &str, points: &[SweepPoint], good: &str, bad: &str) -> Check {
+    let level_of = |point: &SweepPoint| {
+        let mut checks = point.verdict.checks.iter();
+        checks
+            .find(|check| check.id == id)
+            .map_or(Level::Valid, |check| check.level)
+    };
+    let count =
+        |fails: fn(Level) -> bool| points.iter().filter(|point| fails(level_of(point))).count();
+    let doubtful = count(|level| level != Level::Valid);
+    let lost = count(|level| level == Level::Invalid);
+    let (level, claim) = match doubtful {
+        0 => (Level::Valid, good.to_owned()),
+        _ => (
+            if lost == points.len() {
+                Level::Invalid
+            } else {
+                Level::Suspect
+            },
+            format!("At {doubtful} of {} rates {bad}.", points.len()),
+        ),
+    };
+    Check {
+        id: id.to_owned(),
+        level,
+        claim,
+        unit: Some("1".to_owned()),
+        value: Some(doubtful as f64),
+        bound: Some(0.0),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn doubts_of_points_are_those_of_the_sweep() {
+        let golden = include_str!("../../../schemas/golden/sweep_result.json");
+        let mut swept: SweepResult = serde_json::from_str(golden).unwrap();
+        let mut course = Course::default();
+        let mut levels = Vec::new();
+        for of_the_points in [
+            [Level::Valid, Level::Valid],
+            [Level::Suspect, Level::Valid],
+            [Level::Suspect, Level::Invalid],
+            [Level::Invalid, Level::Invalid],
+        ] {
+            let point = swept.points[0].clone();
+            swept.points = of_the_points
+                .map(|level| {
+                    let mut point = point.clone();
+                    let mut check = point.verdict.checks[0].clone();
+                    (check.id, check.level) = ("samples".to_owned(), level);
+                    point.verdict = Verdict::of(vec![check]);
+                    point
+                })
+                .to_vec();
+            course.points = swept.points.clone();
+            let verdict = verdict(&course);
+            let samples = verdict.checks.iter().find(|check| check.id == "samples");
+            levels.push((samples.unwrap().level, verdict.level));
+        }
+        let (valid, suspect, invalid) = (Level::Valid, Level::Suspect, Level::Invalid);
+        let expected = [valid, suspect, suspect, invalid].map(|level| (level, level));
+        assert_eq!(levels, expected);
+    }
 
     #[test]
     fn rates_reach_past_the_throughput_and_lie_closer_near_it() {

@@ -109,6 +109,12 @@ fn exit(is_incomplete: bool, verdict: &steelyard_record::Verdict) -> Exit {
     }
 }
 
+/// The word of a level.
+fn level(level: steelyard_record::Level) -> String {
+    let word = serde_json::json!(level);
+    word.as_str().unwrap_or_default().to_owned()
+}
+
 /// The last lines of every table for a person: the verdict and what it objects to.
 fn write_verdict(verdict: &steelyard_record::Verdict, out: &mut dyn Write) -> io::Result<()> {
     let valid = |check: &&steelyard_record::Check| check.level == steelyard_record::Level::Valid;
@@ -116,9 +122,7 @@ fn write_verdict(verdict: &steelyard_record::Verdict, out: &mut dyn Write) -> io
     writeln!(
         out,
         "verdict     {} ({} of {} checks passed)",
-        serde_json::json!(verdict.level)
-            .as_str()
-            .unwrap_or_default(),
+        level(verdict.level),
         passed,
         verdict.checks.len()
     )?;

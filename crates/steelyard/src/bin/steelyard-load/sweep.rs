@@ -8,7 +8,7 @@ use steelyard::output::print;
 use steelyard::{Exit, Failure};
 use steelyard_load::progress::Progress;
 use steelyard_load::sweep::Sweep;
-use steelyard_record::SweepResult;
+use steelyard_record::{Check, Level, SweepResult, Verdict};
 
 use crate::arguments::LoadArguments;
 use crate::capacity::{base, inner};
@@ -83,12 +83,25 @@ pub fn run(arguments: &SweepArguments, stop: &AtomicBool) -> Result<Exit, Failur
     ))
 }
 
-/// A table for a person.
+/// The level of a point, and the checks that it failed.
+fn in_short(verdict: &Verdict) -> String {
+    let failed = |check: &&Check| check.level != Level::Valid;
+    let failed = verdict.checks.iter().filter(failed);
+    let names: Vec<&str> = failed.map(|check| check.id.as_str()).collect();
+    let level = crate::level(verdict.level);
+    if names.is_empty() {
+        level
+    } else {
+        format!("{level}: {}", names.join(", "))
+    }
+}
+
+/// A table for a person: asked is the rate of the sweep, due what the schedule made of it.
 fn write_table(result: &SweepResult, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "{:>12} {:>12} {:>9} {:>10} {:>10} {:>10} {:>10}  generator",
-        "offered/s", "done/s", "errors", "p50 ms", "p95 ms", "p99 ms", "p99.9 ms"
+        "{:>12} {:>12} {:>12} {:>9} {:>10} {:>10} {:>10} {:>10}  generator  verdict",
+        "asked/s", "due/s", "done/s", "errors", "p50 ms", "p95 ms", "p99 ms", "p99.9 ms"
     )?;
     let ms =
         |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6));
@@ -96,16 +109,49 @@ fn write_table(result: &SweepResult, out: &mut dyn Write) -> io::Result<()> {
         let response = &point.latency.response;
         writeln!(
             out,
-            "{:>12.1} {:>12.1} {:>9} {:>10} {:>10} {:>10} {:>10}  {:>8.0}%",
+            "{:>12.1} {:>12.1} {:>12.1} {:>9} {:>10} {:>10} {:>10} {:>10}  {:>8.0}%  {}",
             point.rate_per_s,
+            point.offered_per_s,
             point.throughput_per_s,
             point.requests.errors,
             ms(response.p50_ns),
             ms(response.p95_ns),
             ms(response.p99_ns),
             ms(response.p999_ns),
-            point.busy_ratio * 100.0
+            point.busy_ratio * 100.0,
+            in_short(&point.verdict)
         )?;
     }
     crate::write_verdict(&result.verdict, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_the_rate_that_was_asked_and_the_level_of_each_point() {
+        let golden = include_str!("../../../../../schemas/golden/sweep_result.json");
+        let mut result: SweepResult = serde_json::from_str(golden).unwrap();
+        result.points.truncate(1);
+        let point = &mut result.points[0];
+        (
+            point.rate_per_s,
+            point.offered_per_s,
+            point.throughput_per_s,
+        ) = (20.0, 17.0, 16.5);
+        let mut check = point.verdict.checks[0].clone();
+        (check.id, check.level) = ("samples".to_owned(), Level::Suspect);
+        point.verdict = Verdict::of(vec![check]);
+        let mut out = Vec::new();
+        write_table(&result, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(rows[0][..3], ["asked/s", "due/s", "done/s"]);
+        assert_eq!(rows[1][..3], ["20.0", "17.0", "16.5"]);
+        assert_eq!(rows[1][rows[1].len() - 2..], ["suspect:", "samples"]);
+    }
 }
