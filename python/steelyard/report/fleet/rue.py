@@ -30,7 +30,7 @@ from steelyard.stats.power import Need
 GROUPS_AT_MOST = 60
 """Groups that are drawn; the table has all of them."""
 _LOOKS = {
-    "any": "valid at every look",
+    "any": "is valid at every look",
     "once": "holds for one look at a time that was fixed before",
 }
 
@@ -234,7 +234,7 @@ def _forest(comparison: Comparison, anchor: str, result: RueResult) -> Chart:
         role = "red" if comparison.total.refused else "ink"
         series.append(_points(word, ["total"], [comparison.total.speedup], role, result.looks))
     more = len([g for g in comparison.by_first or comparison.groups if g.speedup is not None]) - len(compared)
-    note = f"Intervals {_LOOKS[result.looks].replace('holds', 'hold')}."
+    note = f"Intervals {_LOOKS[result.looks].replace('holds', 'hold').replace('is valid', 'are valid')}."
     return Chart(
         f"speedup-{anchor}",
         "Speedup by group",
