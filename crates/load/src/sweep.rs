@@ -262,39 +262,36 @@ fn point(position: usize, rate_per_s: f64, offered: Offered) -> SweepPoint {
     }
 }
 
-fn verdict(course: &Course) -> Verdict {
-    let check = |id: &str, level, claim: String, value: Option<f64>| Check {
+fn check(id: &str, level: Level, claim: String, value: Option<f64>) -> Check {
+    Check {
         id: id.to_owned(),
         level,
         claim,
         unit: value.map(|_| "1".to_owned()),
         bound: value.map(|_| 0.0),
         value,
-    };
-    let invalid = |claim: &str| (Level::Invalid, claim.to_owned());
-    let (level, claim) = match (&course.host, course.interrupted, course.lost) {
-        (Some(Lost { host, why }), ..) => invalid(&format!("Host {host} was lost: {why}.")),
-        (_, _, true) => invalid("The server has stopped answering."),
-        (_, true, _) => invalid("The sweep was interrupted."),
-        _ => (Level::Valid, "Every rate was offered.".to_owned()),
-    };
-    let failed = course.points.iter().filter(|point| {
+    }
+}
+
+/// At how many points more requests failed than may.
+fn errors(points: &[SweepPoint]) -> Check {
+    let failed = points.iter().filter(|point| {
         let mut checks = point.verdict.checks.iter();
         let is_silent = point.requests.completed == 0 && point.requests.intended > 0;
         is_silent || checks.any(|check| check.id == "errors" && check.level == Level::Invalid)
     });
     let failed = failed.count();
-    let (level_of_errors, claim_of_errors) = match failed {
+    let (level, claim) = match failed {
         0 => (
             Level::Valid,
             "Hardly a request failed at any rate.".to_owned(),
         ),
         // Beyond its capacity a server may refuse.
-        _ if failed < course.points.len() => (
+        _ if failed < points.len() => (
             Level::Valid,
             format!(
                 "At {failed} of {} rates more requests failed than may, or none was answered.",
-                course.points.len()
+                points.len()
             ),
         ),
         _ => (
@@ -302,14 +299,20 @@ fn verdict(course: &Course) -> Verdict {
             "At every rate more requests failed than may, or none was answered.".to_owned(),
         ),
     };
+    check("errors", level, claim, Some(failed as f64))
+}
+
+fn verdict(course: &Course) -> Verdict {
+    let invalid = |claim: &str| (Level::Invalid, claim.to_owned());
+    let (level, claim) = match (&course.host, course.interrupted, course.lost) {
+        (Some(Lost { host, why }), ..) => invalid(&format!("Host {host} was lost: {why}.")),
+        (_, _, true) => invalid("The server has stopped answering."),
+        (_, true, _) => invalid("The sweep was interrupted."),
+        _ => (Level::Valid, "Every rate was offered.".to_owned()),
+    };
     Verdict::of(vec![
         check("whole", level, claim, None),
-        check(
-            "errors",
-            level_of_errors,
-            claim_of_errors,
-            Some(failed as f64),
-        ),
+        errors(&course.points),
         of_points(
             "generator-bound",
             &course.points,
@@ -361,14 +364,7 @@ fn of_points(id: &str, points: &[SweepPoint], good: &str, bad: &str) -> Check {
             format!("At {doubtful} of {} rates {bad}.", points.len()),
         ),
     };
-    Check {
-        id: id.to_owned(),
-        level,
-        claim,
-        unit: Some("1".to_owned()),
-        value: Some(doubtful as f64),
-        bound: Some(0.0),
-    }
+    check(id, level, claim, Some(doubtful as f64))
 }
 
 #[cfg(test)]
