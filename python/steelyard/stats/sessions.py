@@ -48,7 +48,7 @@ def session_spread(sessions: Sequence[Sequence[float]]) -> SessionSpread | None:
 
     >>> found = session_spread([[100.0, 102.0], [110.0], [98.0, 97.0]])
     >>> found.sessions, round(math.sqrt(found.variance), 3)
-    (3, 0.061)
+    (3, 0.062)
     >>> session_spread([[100.0, 102.0], [110.0]]) is None
     True
 

@@ -286,8 +286,15 @@ fn a_closed_loop_counts_what_was_due_in_the_phase() {
     let result_of_silent = result(&HTTP, &silent, flags);
     let requests = &result_of_silent["requests"];
     assert_eq!(n(&result_of_silent, "intended"), 4, "{requests}");
-    assert_eq!(n(&result_of_silent, "outstanding_at_end"), 4, "{requests}");
-    assert_eq!(n(&result_of_silent, "errors"), 0, "{requests}");
+    // They time out about when the drain ends: after the phase in any case.
+    let late = n(&result_of_silent, "errors_after");
+    assert_eq!(
+        n(&result_of_silent, "outstanding_at_end") + late,
+        4,
+        "{requests}"
+    );
+    assert_eq!(n(&result_of_silent, "errors"), late, "{requests}");
+    assert_eq!(n(&result_of_silent, "completed"), 0, "{requests}");
     assert_eq!(saw(&seen, &result_of_silent).1, 4);
 
     // Every other one is refused: as many in the phase as the server saw, but for those under way at its ends.
