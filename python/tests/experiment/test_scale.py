@@ -92,7 +92,7 @@ def test_a_program_that_waits_cannot_use_the_machine(tmp_path: Path) -> None:
     # Neighbours may have taken the time in which the program left CPUs idle.
     assert limit["id"] in ("idle", "others", "busy")
     assert limit["claim"].startswith("throughput is flat from 1 to 2 CPUs")
-    assert document["functions_missing"] == "no stacks were sampled on 1 CPUs"
+    assert document["functions_missing"] == "no stacks were sampled at the step of 1"
 
 
 def test_each_trial_has_the_cpus_of_its_step_and_nothing_else(tmp_path: Path) -> None:
