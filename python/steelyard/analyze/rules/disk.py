@@ -123,6 +123,7 @@ def _waits(conditions: Conditions) -> Finding | None:
             f" {disk.operation_bytes.value / 1024:.0f} KiB on average."
         )
         evidence.append(Evidence(f"{disk.device} mean latency", disk.latency_ns.value, "ns"))
+        evidence.append(Evidence(f"{disk.device} mean size", disk.operation_bytes.value, "bytes"))
         evidence.append(Evidence(f"{disk.device} busy", disk.busy_ratio.value or 0.0, "ratio"))
     busy = disk.busy_ratio.value if disk is not None else None
     # Whoever waits for operations keeps the disk busy: most of these waits are for something else.
