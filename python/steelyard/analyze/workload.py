@@ -136,7 +136,7 @@ def with_exact_cpu_time(target: TargetUse | None, metrics: Mapping[str, Metric])
     exact = replace(target, cpus=Quantity(cpus, "1"), cpus_source=RUSAGE, unseen_cpus=max(0.0, cpus - seen))
     if exact.mostly_unseen:
         missing = "most of its CPU time is that of processes which ended before a second look"
-        exact = replace(exact, busiest_wanted_ratio=Quantity(None, "ratio", missing))
+        exact = replace(exact, busiest_wanted_ratio=Quantity(None, "ratio", missing), busiest_thread=None)
     return exact
 
 

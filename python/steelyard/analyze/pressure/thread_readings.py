@@ -60,6 +60,8 @@ class Sleep:
 class ThreadLooks:
     """One thread between its first row and its last: counts of `_COUNTS` at both, and its sleep."""
 
+    pid: int
+    tid: int
     first_ns: int
     last_ns: int
     first: tuple[int | None, ...]
@@ -91,6 +93,9 @@ class Looks:
     """At the slowest rate of the whole time, its last half and its last quarter: what fills at the start
     does not grow."""
     commands: tuple[str, ...]
+    """Of its processes, the one that was found most often first."""
+    command_of: Mapping[int, str]
+    """Process id -> command."""
     threads: Sequence[ThreadLooks]
     processes: Sequence[ProcessLooks]
 
@@ -133,6 +138,7 @@ def read_looks(recording: "Recording", begin_ns: int, end_ns: int) -> Looks | No
         rss_high_bytes=float(rss.max()),
         rss_gain_bytes=_lasting_gain(integers(looks["time_ns"]), rss),
         commands=_commands(processes),
+        command_of=_command_of(processes),
         threads=_threads(inside("target_thread")),
         processes=_processes(processes),
     )
@@ -154,6 +160,13 @@ def _commands(rows: Any) -> tuple[str, ...]:
     return tuple(ranked["command"].to_pylist())
 
 
+def _command_of(rows: Any) -> dict[int, str]:
+    """Return for each process what it was called when it was last looked at."""
+    named = rows.filter(rows.command != _SUPERVISOR)
+    last = fetch_rows(named.group_by("pid").aggregate(command=named.command.argmax(named.time_ns)))
+    return {int(row["pid"]): str(row["command"]) for row in last}
+
+
 def _processes(rows: Any) -> list[ProcessLooks]:
     return [
         ProcessLooks(
@@ -167,6 +180,8 @@ def _processes(rows: Any) -> list[ProcessLooks]:
 def _threads(rows: Any) -> list[ThreadLooks]:
     threads = {
         tuple(row[name] for name in _THREAD_KEY): ThreadLooks(
+            int(row["pid"]),
+            int(row["tid"]),
             int(row["first_ns"]),
             int(row["last_ns"]),
             tuple(row[f"first_{name}"] for name in _COUNTS),

@@ -121,6 +121,8 @@ class TargetUse:
     """CPUs that processes used which no two looks found: shares of the threads' time do not hold them."""
     unread: bool = False
     """Whether it had more threads than were looked at."""
+    busiest_thread: str | None = None
+    """The thread of ``busiest_wanted_ratio``: its process's command and its id."""
     left: Mapping[str, float] = field(default_factory=dict)
     """Kind of wait (`CPU` for that for a CPU) -> least share of the elapsed time that is left without it."""
 
@@ -191,6 +193,7 @@ def observe_target(looks: "Looks | None") -> TargetUse | None:
     split = _split(threads)
     run, wait, slices = (_total(looks, part) for part in range(3))
     lock_switches, lock_threads = _lock_switches(threads)
+    busiest, busiest_thread = _busiest(looks, span_ns)
     return TargetUse(
         looks=len(looks.time_ns),
         span_ns=span_ns,
@@ -200,7 +203,8 @@ def observe_target(looks: "Looks | None") -> TargetUse | None:
         threads_high=looks.threads_high,
         cpus=_rate(run, span_ns, "1", 1e-9),
         cpu_wait=_rate(wait, span_ns, "1", 1e-9),
-        busiest_wanted_ratio=_busiest(threads, span_ns),
+        busiest_wanted_ratio=busiest,
+        busiest_thread=busiest_thread,
         switches_per_s=_rate(slices, span_ns, "1/s"),
         running_ratio=split.pop("running", None),
         waiting_ratio=split.pop("waiting", None),
@@ -347,16 +351,20 @@ def _places(threads: "Iterable[ThreadLooks]") -> dict[str, float]:
     return {name: time / whole for name, time in ranked} if whole else {}
 
 
-def _busiest(threads: "Iterable[ThreadLooks]", span_ns: int) -> Quantity:
+def _busiest(looks: "Looks", span_ns: int) -> tuple[Quantity, str | None]:
+    """Return the largest share of its time in which one thread ran or wanted to, and that thread's name."""
     shares = []
-    for thread in threads:
+    for thread in looks.threads:
         run, wait = _gain(thread, 0), _gain(thread, 1)
         # A thread that lived for a moment says nothing about the span.
         if run is not None and wait is not None and thread.last_ns - thread.first_ns > span_ns / 2:
-            shares.append(min(1.0, (run + wait) / (thread.last_ns - thread.first_ns)))
-    return (
-        Quantity(max(shares), "ratio") if shares else Quantity(None, "ratio", "no thread lived long enough")
-    )
+            share = min(1.0, (run + wait) / (thread.last_ns - thread.first_ns))
+            shares.append((share, run, thread.pid, thread.tid))
+    if not shares:
+        return Quantity(None, "ratio", "no thread lived long enough"), None
+    share, _, pid, tid = max(shares)
+    command = looks.command_of.get(pid)
+    return Quantity(share, "ratio"), None if command is None else f"{command} (TID {tid})"
 
 
 def _lock_switches(threads: "Iterable[ThreadLooks]") -> tuple[Quantity, int]:

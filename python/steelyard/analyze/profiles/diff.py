@@ -354,15 +354,22 @@ class _Judge:
             counts[0], sizes[0], counts[1], sizes[1], alpha=self.alpha, confidence=self.confidence
         )
         is_runs = self.basis == RUNS
+        # Runs count alike, however many samples each has. Blocks are parts of one run: its shares are those
+        # that `profile show` has.
+        shares = (
+            (compared.a_ratio, compared.b_ratio)
+            if is_runs
+            else tuple(side.sum(axis=0) / size.sum() for side, size in zip(counts, sizes, strict=True))
+        )
         return [
             Change(
                 name,
                 modules.get(name),
                 int(counts[0][:, at].sum()),
                 int(counts[1][:, at].sum()),
-                float(compared.a_ratio[at]),
-                float(compared.b_ratio[at]),
-                float(compared.b_ratio[at] - compared.a_ratio[at]),
+                float(shares[0][at]),
+                float(shares[1][at]),
+                float(shares[1][at] - shares[0][at]),
                 float(compared.low[at]) if is_runs else None,
                 float(compared.high[at]) if is_runs else None,
                 float(compared.p_value[at]),

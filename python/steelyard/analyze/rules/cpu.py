@@ -142,8 +142,9 @@ def _one_thread(conditions: Conditions) -> Finding | None:
     busiest = target.busiest_wanted_ratio.value
     if busiest is None or busiest < ONE_THREAD_RATIO:
         return None
+    whose = f" of {target.busiest_thread}" if target.busiest_thread else ""
     return Finding(
-        f"One thread runs or waits for a CPU {percent(busiest)} of the time, and the program could use"
+        f"One thread{whose} runs or waits for a CPU {percent(busiest)} of the time, and the program could use"
         f" {demand:.1f} of {count} CPUs: the speed of one CPU limits it.",
         (
             Evidence("busiest thread", busiest, "ratio", ONE_THREAD_RATIO),

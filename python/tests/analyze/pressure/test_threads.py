@@ -95,6 +95,7 @@ def test_running_waiting_and_sleeping_add_up(tmp_path: Path) -> None:
     assert found.cpus.value == pytest.approx(1.1)
     assert found.cpu_wait.value == pytest.approx(0.2)
     assert found.busiest_wanted_ratio.value == pytest.approx(1.0)
+    assert found.busiest_thread == "program (TID 2)"
     assert found.switches_per_s.value == pytest.approx(11.0)
     assert found.running_ratio == pytest.approx(2.2 / 4)
     assert found.waiting_ratio == pytest.approx(0.4 / 4)

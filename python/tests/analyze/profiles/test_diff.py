@@ -223,3 +223,11 @@ def test_two_runs_are_too_few_and_blocks_are_no_runs(tmp_path: Path) -> None:
     blocks = diff(_runs(tmp_path, draw, 1.0, 10), _runs(tmp_path, draw, 3.0, 10), are_blocks=True)
     assert (blocks.basis, blocks.changed) == (BLOCKS, None)
     assert "function_3" in [row.name for row in blocks.table("function").standing_out]
+
+
+def test_shares_of_blocks_are_those_of_their_run(tmp_path: Path) -> None:
+    """Blocks have equally many samples, and not equally many busy ones."""
+    blocks = [profile(tmp_path, {"main;work": busy, "main;rare": rare}) for busy, rare in ((99, 1), (10, 10))]
+    found = diff(blocks, blocks, are_blocks=True)
+    (row,) = [one for one in found.table("function").rows if one.name == "rare"]
+    assert row.a_ratio == row.b_ratio == pytest.approx(11 / 120)
