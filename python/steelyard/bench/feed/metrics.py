@@ -252,7 +252,8 @@ def search_checks(capacity: "Capacity") -> list[Check]:
         check
         for result in capacity.searches
         for check in result.verdict.checks
-        if check.level is not Level.VALID
+        # That there is no interval is what the answer says already.
+        if check.level is not Level.VALID and check.id != "no-interval"
     ]
     return [answer, *(check.model_copy(update={"id": f"search-{check.id}"}) for check in objections)]
 
