@@ -288,7 +288,7 @@ def main() -> None:
         command = binary("steelyard")
         starts = {
             words: measured([command, *words.split()], environment)[0]
-            for words in ("--help", f"list --out {name}")
+            for words in ("--help", f"list --runs {name}")
         }
         run = make_run(scratch, environment)
         told = [json.loads((run / part / "telemetry.json").read_text()) for part in ("telemetry", "target")]

@@ -1,5 +1,4 @@
-//! What the agent reads from outside: configuration and rules, Prometheus text, journals, HTTP answers and requests, lists of
-//! objects: whatever the bytes are, nothing panics.
+//! What the agent reads from outside: configuration and rules, Prometheus text, journals, HTTP answers and requests: whatever the bytes are, nothing panics.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +6,7 @@ use steelyard_agent::config::Config;
 use steelyard_agent::health::{Health, answer};
 use steelyard_agent::sample::prometheus::Selector;
 use steelyard_agent::spool::journal::payloads;
-use steelyard_agent::store::{http, s3};
+use steelyard_agent::store::http;
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
@@ -27,6 +26,5 @@ fuzz_target!(|bytes: &[u8]| {
         http::parse(bytes, true),
         http::parse_url(&text),
     );
-    let _ = s3::parse_list(&text);
     let _ = answer(bytes, &Health::default());
 });

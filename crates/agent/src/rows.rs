@@ -280,39 +280,6 @@ pub struct ProfileRow {
     pub sampled_ratio: f64,
 }
 
-/// The CPI to be expected of a job on a platform.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CpiSpec {
-    /// The job.
-    pub job: String,
-    /// The platform.
-    pub platform: String,
-    /// When it was made.
-    pub built_unix_s: i64,
-    /// What CPI is here: [`CPI_OF_COUNTERS`] or [`CPI_OF_OPERATIONS`].
-    pub cpi_source: String,
-    /// Samples that it is made of.
-    pub samples: i64,
-    /// Tasks that they come from.
-    pub tasks: i64,
-    /// Mean CPU use, CPU seconds a second.
-    pub cpu_usage_mean: f64,
-    /// Mean CPI.
-    pub cpi_mean: f64,
-    /// Standard deviation of CPI.
-    pub cpi_sd: f64,
-    /// Shape of a generalized extreme value distribution, in scipy's sign.
-    pub gev_shape: Option<f64>,
-    /// Its location.
-    pub gev_location: Option<f64>,
-    /// Its scale.
-    pub gev_scale: Option<f64>,
-    /// Standard deviations above the mean at which the threshold lies.
-    pub threshold_sigmas: f64,
-    /// CPI above which a sample is an outlier.
-    pub threshold_cpi: f64,
-}
-
 /// A victim of interference, who is thought to cause it, and what was done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incident {

@@ -14,20 +14,24 @@ pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Reads the record in `path`, refusing other kinds and unknown major versions.
 pub fn read<R: Record>(path: &Path) -> Result<R, RecordError> {
-    let io = |source| RecordError::Io {
+    let text = read_regular(path).map_err(|source| RecordError::Io {
         path: path.to_owned(),
         source,
-    };
+    })?;
+    parse(&text, path)
+}
+
+/// Reads the record in `text`, refusing other kinds and unknown major versions; `place` is where it is from.
+pub fn parse<R: Record>(text: &[u8], place: &Path) -> Result<R, RecordError> {
     let shape = |source| RecordError::Shape {
-        path: path.to_owned(),
+        path: place.to_owned(),
         kind: R::KIND,
         source,
     };
-    let text = read_regular(path).map_err(io)?;
     // The version is read first: a record of another major version need not have this one's shape.
-    let kind: Kind = serde_json::from_slice(&text).map_err(shape)?;
-    check_version::<R>(&kind, path)?;
-    serde_json::from_slice(&text).map_err(shape)
+    let kind: Kind = serde_json::from_slice(text).map_err(shape)?;
+    check_version::<R>(&kind, place)?;
+    serde_json::from_slice(text).map_err(shape)
 }
 
 /// Writes `record` to `path` so that the name never shows a part of it, not even after a power cut.
@@ -98,7 +102,7 @@ mod tests {
             format!("{{\"kind\": {}", "[".repeat(200_000)),
         ] {
             fs::write(&path, text).unwrap();
-            let error = read::<crate::Run>(&path).unwrap_err().to_string();
+            let error = read::<crate::LoadResult>(&path).unwrap_err().to_string();
             assert!(error.contains("run.json"), "{error}");
         }
     }

@@ -7,24 +7,22 @@
 //! `CLOCK_MONOTONIC` unless a name says otherwise; a value that could not be measured is `null` and has a
 //! reason beside it, never zero; a file appears under its name only when it is complete.
 //!
-//! Not here: measuring, deriving, and drawing.
+//! Not here: measuring, deriving, drawing, and records that no program of the data plane reads or writes (runs,
+//! machines, suites, answers): those are Python's alone.
 
 mod bounds;
 mod cache_stats;
 mod capacity;
 mod clock;
-mod colocation;
 mod counter_plan;
+mod cpi_specs;
 mod error;
 mod file;
 mod health;
 mod io;
 mod load;
-mod machine;
 mod numa_score;
 mod rank_stats;
-mod run;
-mod suite;
 mod sweep;
 mod tax;
 mod telemetry;
@@ -38,10 +36,8 @@ pub use capacity::{
     CapacityPoint, CapacityProbe, CapacityResult, CapacityTried, ClosedLoop,
 };
 pub use clock::{Clock, clock_ns, monotonic_ns};
-pub use colocation::{
-    Colocation, ColocationBlock, ColocationPrediction, ColocationRun, ColocationWorkload, Condition,
-};
 pub use counter_plan::{CounterPlan, Modes, PlannedEvent};
+pub use cpi_specs::{CpiSpec, CpiSpecs};
 pub use error::RecordError;
 pub use file::{FILE_BYTES_MAX, open_file, read_file, read_text_file, text_of};
 pub use health::{
@@ -49,21 +45,13 @@ pub use health::{
     HealthCpu, HealthMachine, HealthNode, HealthResult, HealthSettings, LatencyPoint,
     LoopbackHealth, MemoryBandwidth, MemoryLatency,
 };
-pub use io::{read, read_regular, write_atomically, write_whole};
+pub use io::{parse, read, read_regular, write_atomically, write_whole};
 pub use load::{
     IntervalRow, LatencySummary, LoadCpu, LoadHost, LoadLatency, LoadOperations, LoadRequests,
     LoadResult, LoadSettings, LoadThread, QuantileValue, Tool,
 };
-pub use machine::{
-    Cache, Cpu, Dimm, Disk, Firmware, HugePagePool, IdleState, Interface, Interrupts, Kernel,
-    LinkSettings, Machine, Memory, MemoryAccess, NumaNode, PciDevice, PciLink, Resctrl, SideCache,
-};
 pub use numa_score::{NumaScore, NumaScoreNode, NumaSubject};
 pub use rank_stats::{RankStage, RankStats, RankThread};
-pub use run::{
-    Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series as RunSeries,
-};
-pub use suite::{Suite, SuiteBaseline, SuiteMember, SuiteOverall, SuitePart, SuiteRun};
 pub use sweep::{SweepPoint, SweepResult};
 pub use tax::{TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore, TaxSettings};
 pub use telemetry::{Column, ColumnKind, SelfCost, Source, Telemetry};

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from steelyard.telemetry import Recording
 
 SHAPING = "shaping.json"
-OLD_LOOKS = "target.jsonl"
-"""What looks at a program were recorded in before ``steelyard-probe watch`` did it."""
 BETTER = {
     "operations_per_s": "higher",
     "operations_per_cpu_s": "higher",

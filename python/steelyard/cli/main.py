@@ -33,7 +33,6 @@ from steelyard.cli.output import (
 from steelyard.cli.profile import commands as profile
 from steelyard.cli.run import options as run_options
 from steelyard.cli.scale import command as scale
-from steelyard.cli.spellings import respelled
 from steelyard.cli.standard import flushed, take_streams
 from steelyard.cli.tune import commands as tune
 
@@ -363,7 +362,7 @@ def _command() -> Any:
 def invoke(arguments: list[str]) -> int:
     """Run one command; return its exit code."""
     try:
-        code: Any = _command()(respelled(arguments), prog_name="steelyard", standalone_mode=False)
+        code: Any = _command()(arguments, prog_name="steelyard", standalone_mode=False)
     except SteelyardError as error:
         # An interrupted import of a compiled package comes out as a package that is missing.
         if _signals:

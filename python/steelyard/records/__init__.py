@@ -1,8 +1,8 @@
 """Records that cross the boundary between the two planes.
 
 In: JSON files written by either plane. Out: typed, checked values, and files that appear under their name
-only when complete. The shapes are the same as in ``crates/record``; ``schemas/`` holds the JSON Schemas
-generated from these models and the golden records that both languages' tests read.
+only when complete. Those that Rust programs read or write have the same shapes in ``crates/record``;
+``schemas/`` holds the JSON Schemas generated from these models, and the golden records.
 
 Invariants: times are nanoseconds of ``CLOCK_MONOTONIC`` unless a name says otherwise; what could not be
 measured is ``None`` with a reason beside it, never 0; an unknown major version is refused.
@@ -35,6 +35,7 @@ from steelyard.records.colocation import (
     Condition,
 )
 from steelyard.records.counter_plan import CounterPlan, Modes, PlannedEvent
+from steelyard.records.cpi_specs import CpiSpec, CpiSpecs
 from steelyard.records.health import (
     BandwidthRow,
     CoreToCore,
@@ -151,6 +152,8 @@ __all__ = [
     "Condition",
     "CoreToCore",
     "CounterPlan",
+    "CpiSpec",
+    "CpiSpecs",
     "Cpu",
     "CpuInstance",
     "Cpus",

@@ -1,4 +1,4 @@
-"""What co-location costs two workloads. The same shape as ``crates/record/src/colocation.rs``."""
+"""What co-location costs two workloads."""
 
 from enum import StrEnum
 from typing import ClassVar, Self

@@ -1,4 +1,4 @@
-"""One server's inventory at one moment. The same shape as ``crates/record/src/machine.rs``."""
+"""One server's inventory at one moment."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""The manifest of one execution. The same shape as ``crates/record/src/run.rs``."""
+"""The manifest of one execution."""
 
 from enum import StrEnum
 from typing import ClassVar

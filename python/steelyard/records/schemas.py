@@ -11,6 +11,7 @@ from steelyard.records.cache_stats import CacheStats
 from steelyard.records.capacity import CapacityResult, SweepResult
 from steelyard.records.colocation import Colocation
 from steelyard.records.counter_plan import CounterPlan
+from steelyard.records.cpi_specs import CpiSpecs
 from steelyard.records.experiment import Experiment
 from steelyard.records.health import HealthResult
 from steelyard.records.io import Record
@@ -30,6 +31,7 @@ RECORDS: tuple[type[Record], ...] = (
     CapacityResult,
     Colocation,
     CounterPlan,
+    CpiSpecs,
     Experiment,
     HealthResult,
     LoadResult,

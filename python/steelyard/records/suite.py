@@ -1,4 +1,4 @@
-"""The manifest of one execution of a suite. The same shape as ``crates/record/src/suite.rs``."""
+"""The manifest of one execution of a suite."""
 
 from typing import ClassVar
 

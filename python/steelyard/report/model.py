@@ -21,7 +21,6 @@ from steelyard.analyze.profiles.figures import ReadProfile, read_profile
 from steelyard.analyze.run_files import PROFILES
 from steelyard.analyze.sessions import NOT_COMPARED
 from steelyard.analyze.workload import (
-    OLD_LOOKS,
     PressurePoint,
     observe_folder,
     pressure_points,
@@ -147,9 +146,6 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
     loads = _loads(folder, lacking if run.cpus.load is not None else [])
     stats = _cache_stats(folder, lacking if _CACHE_STATS in declared.leaves else [])
     recording = _open(folder, lacking)
-    if (folder / OLD_LOOKS).is_file():
-        reason = f"an earlier version recorded them ({OLD_LOOKS}), in a form that is no longer read"
-        lacking.append(Lack("samples of the program's threads", reason))
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
     profile = _profile(folder, run, lacking)
     try:

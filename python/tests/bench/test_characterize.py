@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -281,21 +280,6 @@ def test_counting_can_be_left_out(characterize: Caller) -> None:
     assert code in (0, 1), said
     assert document["counters"]["source"] is None
     assert not (Path(document["directory"]) / "counters").exists()
-
-
-def test_looks_of_an_earlier_version_are_named_and_not_read(
-    tmp_path: Path, cpu_bound: dict[str, Any]
-) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(cpu_bound["directory"], folder)
-    shutil.rmtree(folder / "target")
-    (folder / "target.jsonl").write_text('{"kind": "target_looks", "schema_version": "1.0"}\n')
-    said = io.StringIO()
-    with redirect_stdout(said):
-        assert invoke(["report", "--json", str(folder)]) == 0
-    document = json.loads(said.getvalue())
-    assert document["program"] is None
-    assert "target.jsonl" in document["missing"]["samples of the program's threads"]
 
 
 def test_nothing_of_a_command_outlives_its_time(

@@ -238,7 +238,7 @@ def test_a_whole_run(tmp_path, monkeypatch, capsys):
     # The generated keys are gone; everything else that the manifest names is there.
     assert not (attempt.directory / "tls").exists()
     assert all((attempt.directory / file).exists() for file in run.artifacts.values())
-    assert invoke(["report", str(attempt.directory), "--json", "--out", str(tmp_path / "runs")]) in (0, 1)
+    assert invoke(["report", str(attempt.directory), "--json", "--runs", str(tmp_path / "runs")]) in (0, 1)
     page = Path(json.loads(capsys.readouterr().out)["report"]).read_text()
     for word in ("Every probe of the search", "Time of a request by stage", "curve-0", "fan out"):
         assert word in page

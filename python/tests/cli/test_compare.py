@@ -20,14 +20,14 @@ def runs(tmp_path: Path) -> Path:
 def test_differences_are_told_with_what_to_know_before_believing_them(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert invoke(["compare", "tao-1", "tao-2", "--out", str(runs), "--json"]) == 0
+    assert invoke(["compare", "tao-1", "tao-2", "--runs", str(runs), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["a"] == "tao-1"
     (rate,) = (one for one in document["differences"] if one["name"] == "requests_per_s")
     assert rate["ratio"] == pytest.approx(1.5, rel=0.02)
     assert rate["better"] is True
     assert any("whose noise is not known" in caution for caution in document["cautions"])
-    assert invoke(["compare", "tao-1", "tao-2", "--out", str(runs)]) == 0
+    assert invoke(["compare", "tao-1", "tao-2", "--runs", str(runs)]) == 0
     said = capsys.readouterr().out
     assert "requests" in said
     # Which way is better, and not whether B is.
@@ -36,7 +36,7 @@ def test_differences_are_told_with_what_to_know_before_believing_them(
 
 
 def test_a_run_against_itself_differs_in_nothing(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["compare", "tao-1", "tao-1", "--out", str(runs), "--json"]) == 0
+    assert invoke(["compare", "tao-1", "tao-1", "--runs", str(runs), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["differences"] == []
     assert document["machine"] == []
@@ -45,7 +45,7 @@ def test_a_run_against_itself_differs_in_nothing(runs: Path, capsys: pytest.Capt
 
 
 def test_a_run_that_is_not_there_is_a_wrong_argument(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["compare", "tao-1", "nothing", "--out", str(runs)]) == 2
+    assert invoke(["compare", "tao-1", "nothing", "--runs", str(runs)]) == 2
     assert "unknown run" in capsys.readouterr().err
 
 
@@ -53,7 +53,7 @@ def test_a_page_says_what_differs_and_what_it_is_drawn_from(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = runs / "page.html"
-    arguments = ["compare", "tao-1", "tao-2", "--out", str(runs), "--json", "--report", str(page)]
+    arguments = ["compare", "tao-1", "tao-2", "--runs", str(runs), "--json", "--report", str(page)]
     assert invoke(arguments) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["report"] == str(page)

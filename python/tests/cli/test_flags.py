@@ -10,7 +10,6 @@ import pytest
 import typer
 
 from steelyard.cli.main import app, invoke
-from steelyard.cli.spellings import respelled
 
 OUTPUT = {
     "--out": "DIR",
@@ -25,7 +24,7 @@ OUTPUT = {
 """Flags that say where something goes or comes from, and how much is shown, with the name of their value."""
 
 OTHER_WORDS = ("--output", "--html", "--no-html", "--top", "--dir", "--file", "--overwrite")
-"""Words for the same things that no command has; some are understood as spellings of earlier versions."""
+"""Words for the same things that no command has."""
 
 DEPENDS = {
     "--all": "what there is more of differs",
@@ -131,20 +130,6 @@ VERBS = {
     *("Add", "Count", "Rank", "Join", "Remove", "Import", "Measure", "Place", "Simulate", "Write"),
     *("Try", "Set", "Undo"),
 }
-
-
-def test_spellings_of_earlier_versions_lead_to_flags_that_exist() -> None:
-    for old, command in (
-        ("report latest --output page --out runs", "steelyard report"),
-        ("list runs --out runs", "steelyard list"),
-        ("profile show p --output x --top 3 --no-html", "steelyard profile show"),
-        ("profile record --no-html --top 3 --all", "steelyard profile record"),
-        ("numa score --limit 3", "steelyard numa score"),
-        ("fleet simulate --out store", "steelyard fleet simulate"),
-        ("machine check latest --out=runs", "steelyard machine check"),
-    ):
-        words = [word.partition("=")[0] for word in respelled(old.split())]
-        assert {word for word in words if word.startswith("--")} <= set(flags(COMMANDS[command])), old
 
 
 @pytest.mark.parametrize("group", ["", "fleet", "machine", "profile"])

@@ -96,7 +96,7 @@ def test_diff_finds_a_run_by_the_beginning_of_its_id(
     run.mkdir(parents=True)
     (run / "run.json").write_bytes((schemas_dir() / "golden" / "run.json").read_bytes())
     (run / "machine.json").write_bytes(GOLDEN.read_bytes())
-    out = ["--out", str(run.parent)]
+    out = ["--runs", str(run.parent)]
     assert invoke(["machine", "diff", "2026", str(GOLDEN), *out]) == 0
     assert invoke(["machine", "check", "latest", "--json", *out]) in (0, 1)
     capsys.readouterr()

@@ -137,7 +137,7 @@ def test_help_names_the_exit_codes(command, capsys):
 
 
 def test_the_list_shows_what_is_declared(capsys, tmp_path):
-    assert invoke(["list", "--json", "--out", str(tmp_path)]) == 0
+    assert invoke(["list", "--json", "--runs", str(tmp_path)]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in document["benchmarks"]] == declaration.names()
     assert [one["name"] for one in document["suites"]] == list(tiers.suites())
@@ -206,7 +206,7 @@ def test_an_interrupt_is_one_line(capsys, monkeypatch):
 
 
 def test_a_reader_that_leaves_gets_no_complaint():
-    script = f"{sys.executable} -m steelyard.cli.main list --json --out /nonexistent | head -c 10"
+    script = f"{sys.executable} -m steelyard.cli.main list --json --runs /nonexistent | head -c 10"
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     done = subprocess.run(["bash", "-c", script], capture_output=True, env=environment, check=False)
     assert done.stdout == b'{\n  "schem'

@@ -78,7 +78,7 @@ def test_rules_of_the_user(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     path = folded(tmp_path, STACKS)
     rules = tmp_path / "r.toml"
     rules.write_text("[[rule]]\nid = 'get'\ncategory = 'rpc'\nfunctions = ['get']\n")
-    code, out, _ = _run(capfd, "show", str(path), "--no-html", "--json", "--rules", str(rules))
+    code, out, _ = _run(capfd, "show", str(path), "--json", "--rules", str(rules))
     assert code == 0
     assert "rpc" in [one["id"] for one in json.loads(out)["tax_map"]["categories"]]
     rules.write_text("[[rule]]\n")
@@ -91,15 +91,15 @@ def test_rules_of_the_user(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
 def test_diff_tells_changes_and_exits_as_asked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     a = folded(tmp_path, STACKS, name="before.folded")
     b = folded(tmp_path, {**STACKS, "db;main [db];lock [db]": 900}, name="after.folded")
-    out_folder = ("--output", str(tmp_path / "page"))
+    out_folder = ("--report", str(tmp_path / "page/report.html"))
     code, out, _ = _run(capfd, "diff", str(a), str(b), *out_folder)
     assert code == 0
     assert out.startswith("lock: 0.0% → 47.4%")
     assert (tmp_path / "page/report.html").is_file()
     # One run a side is no verdict.
-    assert _run(capfd, "diff", str(a), str(b), "--exit-code", "--no-html")[0] == 0
-    assert _run(capfd, "diff", str(a), str(a), "--exit-code", "--no-html")[0] == 0
-    code, out, _ = _run(capfd, "diff", str(a), str(b), "--json", "--no-html", "--top", "1")
+    assert _run(capfd, "diff", str(a), str(b), "--exit-code")[0] == 0
+    assert _run(capfd, "diff", str(a), str(a), "--exit-code")[0] == 0
+    code, out, _ = _run(capfd, "diff", str(a), str(b), "--json", "--rows", "1")
     document = json.loads(out)
     assert (document["changed"], document["basis"], document["runs"]) == (None, "samples", [1, 1])
     table = document["tables"][0]
@@ -128,9 +128,9 @@ def test_diff_of_folders_of_runs_is_a_verdict(tmp_path: Path, capfd: pytest.Capt
             stacks = {**STACKS, "db;main [db];lock [db]": lock + 3 * run}
             folded(folder, stacks, name="profile.folded")
     sides = (str(tmp_path / "before"), str(tmp_path / "after"))
-    assert _run(capfd, "diff", *sides, "--exit-code", "--no-html")[0] == 1
-    assert _run(capfd, "diff", sides[0], sides[0], "--exit-code", "--no-html")[0] == 0
-    document = json.loads(_run(capfd, "diff", *sides, "--json", "--no-html")[1])
+    assert _run(capfd, "diff", *sides, "--exit-code")[0] == 1
+    assert _run(capfd, "diff", sides[0], sides[0], "--exit-code")[0] == 0
+    document = json.loads(_run(capfd, "diff", *sides, "--json")[1])
     assert (document["changed"], document["basis"], document["runs"]) == (True, "runs", [4, 4])
     row = document["tables"][0]["rows"][0]
     assert row["name"] == "lock"
@@ -162,12 +162,12 @@ def test_other_formats_go_through_the_executable(
     ):
         path = tmp_path / name
         path.write_bytes(content)
-        code, out, _ = _run(capfd, "show", str(path), "--json", "--no-html")
+        code, out, _ = _run(capfd, "show", str(path), "--json")
         assert code == 0
         assert json.loads(out)["samples"] == 6000
         assert (program / "arguments").read_text().startswith(f"fold {path} -o ")
     monkeypatch.setenv("CODE", "2")
-    code, _, err = _run(capfd, "show", str(path), "--no-html")
+    code, _, err = _run(capfd, "show", str(path))
     assert code == 2
     assert err.count("\n") == 1
 
@@ -371,7 +371,7 @@ def test_record_passes_on_how_the_sampler_ended(
 ) -> None:
     monkeypatch.setenv("CODE", code)
     monkeypatch.setenv("NOTHING", nothing)
-    ended, out, _ = _run(capfd, "record", "--out", str(tmp_path / "o"), "--all", "--no-html")
+    ended, out, _ = _run(capfd, "record", "--out", str(tmp_path / "o"), "--all", "--no-report")
     assert ended == expected
     assert ("CPU time by category" in out) == (nothing == "")
 

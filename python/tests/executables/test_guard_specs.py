@@ -1,4 +1,4 @@
-"""`steelyard-agent` reads specifications of CPI from files of every writer, and survives those of none."""
+"""`steelyard-agent` reads the specifications of CPI that `fleet cpi specs` publishes, and survives others."""
 
 import json
 import subprocess
@@ -6,82 +6,27 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from steelyard.fleet.store.schema import TABLES
-from steelyard.fleet.store.store import create_store, write_rows
+from steelyard.fleet.cpi.spec_store import publish
+from steelyard.fleet.store.store import create_store
 
 from . import servers
 from .test_hostile import tree
 
-ROWS = 300
 NOW = int(time.time())
-TODAY = time.strftime("%Y-%m-%d", time.gmtime(NOW))
+PLATFORM = "Some CPU/2 v1.0~é"
+"""Each kind of letter that a name in a store is encoded for."""
 
 
-def specs(jobs: str, count: int = ROWS) -> pa.Table:
+def specs(jobs: str, count: int) -> list[dict[str, Any]]:
     """Return specifications of ``count`` jobs whose names begin with ``jobs``."""
-    spec = {"platform": "p", "built_unix_s": NOW, "cpi_source": "cycles/instructions", "samples": 1000}
+    spec = {"platform": PLATFORM, "built_unix_s": NOW, "cpi_source": "cycles/instructions", "samples": 1000}
     spec |= {"tasks": 10, "cpu_usage_mean": 1.0, "cpi_mean": 1.5, "cpi_sd": 0.25}
     spec |= {"threshold_sigmas": 2.0, "threshold_cpi": 2.0}
-    rows = [{**spec, "job": f"{jobs} {number}", "tasks": number} for number in range(count)]
-    return pa.Table.from_pylist(rows, schema=TABLES["cpi_specs"].arrow)
-
-
-def by_pyarrow(**options: object) -> Callable[[Path, pa.Table], None]:
-    return lambda path, rows: pq.write_table(rows, path, **options)  # type: ignore[arg-type]
-
-
-def by_duckdb(options: str) -> Callable[[Path, pa.Table], None]:
-    def write(path: Path, rows: pa.Table) -> None:
-        with duckdb.connect() as connection:
-            connection.register("rows", rows)
-            connection.sql(f"COPY (SELECT * FROM rows) TO '{path}' (FORMAT parquet{options})")
-
-    return write
-
-
-def with_other_columns(path: Path, rows: pa.Table) -> None:
-    """Write columns that the agent has no use for, nested ones among them."""
-    count = len(rows)
-    others = {
-        "labels": pa.array([[("rack", "7")]] * count, pa.map_(pa.string(), pa.string())),
-        "lists": pa.array([[{"deep": [1, None]}]] * count),
-        "when": pa.array([NOW] * count, pa.timestamp("us", "UTC")),
-        "time": pa.array([1] * count, pa.time64("ns")),
-        "price": pa.array([None] * count, pa.decimal128(20, 3)),
-        "half": pa.array([0.5] * count, pa.float16()),
-        "nothing": pa.nulls(count),
-        "job.name": pa.array(["x"] * count).dictionary_encode(),
-    }
-    for name, values in others.items():
-        rows = rows.append_column(name, values)
-    pq.write_table(rows, path)
-
-
-TEXTS = ["job", "platform", "cpi_source"]
-DELTAS = dict.fromkeys(TEXTS, "DELTA_LENGTH_BYTE_ARRAY") | {"tasks": "DELTA_BINARY_PACKED"}
-WRITERS: dict[str, Callable[[Path, pa.Table], None]] = {
-    "pyarrow": by_pyarrow(),
-    "pyarrow-pages-1-none": by_pyarrow(compression="none", data_page_version="1.0"),
-    "pyarrow-pages-2-zstd": by_pyarrow(compression="zstd", data_page_version="2.0"),
-    "pyarrow-pages-2-snappy": by_pyarrow(compression="snappy", data_page_version="2.0", use_dictionary=False),
-    "pyarrow-groups": by_pyarrow(row_group_size=70, data_page_size=100, write_page_checksum=True),
-    "pyarrow-index": by_pyarrow(
-        write_page_index=True, sorting_columns=[pq.SortingColumn(0), pq.SortingColumn(1)]
-    ),
-    "pyarrow-format-1": by_pyarrow(version="1.0", write_statistics=False, store_schema=False),
-    "pyarrow-encodings": by_pyarrow(use_dictionary=False, column_encoding=DELTAS),
-    "pyarrow-others": with_other_columns,
-    "duckdb": by_duckdb(""),
-    "duckdb-zstd": by_duckdb(", COMPRESSION zstd, ROW_GROUP_SIZE 2048"),
-    "duckdb-none": by_duckdb(", COMPRESSION uncompressed"),
-    "duckdb-pages-2": by_duckdb(", PARQUET_VERSION V2"),
-}
+    return [{**spec, "job": f"{jobs} {number}"} for number in range(count)]
 
 
 @contextmanager
@@ -89,7 +34,7 @@ def guard(folder: Path, store: Path) -> Iterator[Callable[[], dict[str, str]]]:
     """An agent; yields what waits for the state of its specifications after they were read."""
     config = folder / "agent.toml"
     config.write_text(
-        'platform = "p"\nmetrics.listen = ""\nprofiles.minutes_ratio = 0\n'
+        f'platform = "{PLATFORM}"\nmetrics.listen = ""\nprofiles.minutes_ratio = 0\n'
         "sampling = { period_s = 1, window_s = 0.1 }\n"
     )
     places = ["--root", tree(folder), "--spool", folder / "spool", "--store", store, "--config", config]
@@ -123,32 +68,34 @@ def store(tmp_path: Path) -> Path:
     return place
 
 
-def day_of(store: Path) -> Path:
-    folder = store / "cpi_specs" / "schema=1" / f"date={TODAY}" / "cluster=all"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def test_files_of_every_writer_are_read(tmp_path: Path, store: Path) -> None:
-    for name, write in WRITERS.items():
-        write(day_of(store) / f"{name}.parquet", specs(name))
-    pq.write_table(specs("none", 0), day_of(store) / "empty.parquet")
-    write_rows(str(store), "cpi_specs", specs("ours"), cluster="all", date=TODAY, machine="m1")
+def test_what_is_published_is_read(tmp_path: Path, store: Path) -> None:
+    other = {**specs("elsewhere", 1)[0], "platform": "another"}
+    (path, _) = publish(str(store), [*specs("web", 3), other])
+    (again,) = publish(str(store), specs("ads", 2))
+    assert again == path
+    # For this machine's cluster alone, which is `default`.
+    publish(str(store), specs("own", 1), cluster="default")
     with guard(tmp_path, store) as state:
         said = state()
     assert said["why"] == ""
-    assert said["outcome"].startswith(f"{(len(WRITERS) + 1) * ROWS} specifications, ")
+    assert said["outcome"].startswith("6 specifications, ")
 
 
-# The version of the format, and field 20, which no reader knows: a list of 2^31 - 1 booleans without any.
-ENDLESS = bytes([0x15, 4, 0x09, 2 * 20, 0xF1, 0xFF, 0xFF, 0xFF, 0xFF, 0x07, 0])
-
-
-def test_a_file_that_announces_two_billion_booleans_keeps_nobody_waiting(tmp_path: Path, store: Path) -> None:
-    pq.write_table(specs("good"), day_of(store) / "good.parquet")
-    endless = b"PAR1" + ENDLESS + len(ENDLESS).to_bytes(4, "little") + b"PAR1"
-    (day_of(store) / "endless.parquet").write_bytes(endless)
+def test_a_hostile_file_keeps_nobody_waiting(tmp_path: Path, store: Path) -> None:
+    (path,) = publish(str(store), specs("web", 3))
+    publish(str(store), specs("own", 1), cluster="default")
+    (store / path).write_text('{"specs": ' + "[" * (8 << 20))
     with guard(tmp_path, store) as state:
         said = state()
-    assert said["outcome"].startswith(f"{ROWS} specifications, ")
-    assert "endless.parquet: malformed Parquet: FileMetaData: a collection of 2147483647" in said["why"]
+    assert said["outcome"].startswith("1 specification, ")
+    assert f"{path}: not a cpi_specs record: EOF while parsing" in said["why"]
+
+
+def test_specs_of_long_ago_are_published_no_longer(tmp_path: Path, store: Path) -> None:
+    (old, web) = specs("old", 1)[0], specs("web", 1)[0]
+    publish(str(store), [{**old, "built_unix_s": NOW - 15 * 86_400}, {**web, "built_unix_s": NOW - 86_400}])
+    (path,) = publish(str(store), [{**web, "cpi_mean": 1.75}])
+    (kept,) = json.loads((store / path).read_text())["specs"]
+    assert (kept["job"], kept["cpi_mean"], kept["built_unix_s"]) == ("web 0", 1.75, NOW)
+    with guard(tmp_path, store) as state:
+        assert state()["outcome"].startswith("1 specification, ")

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from steelyard.fleet.store.store import write_rows
+from steelyard.fleet.cpi.spec_store import publish
 
 from .live_groups import Groups, own_groups
 from .servers import executable
@@ -298,9 +297,7 @@ def store_a_specification_that_nothing_keeps(scene: Scene) -> None:
     spec = {"job": "web", "platform": "this", "cpi_source": "cpu time per operation", "cpi_mean": 1e-12}
     spec |= {"cpi_sd": 1e-13, "threshold_cpi": 2e-12, "samples": 100_000, "tasks": 100}
     spec |= {"built_unix_s": int(time.time()), "cpu_usage_mean": 1.0, "threshold_sigmas": 2.0}
-    rows = pa.table({name: [value] for name, value in spec.items()})
-    today = time.strftime("%Y-%m-%d", time.gmtime())
-    write_rows(scene.store, "cpi_specs", rows, cluster="live", date=today, machine="here")
+    publish(scene.store, [spec], cluster="live")
 
 
 def kill_with_its_watchdog(agent: "subprocess.Popen[str]") -> None:

@@ -319,7 +319,7 @@ def test_settings_that_no_fleet_has_are_refused(bad: dict[str, Any]) -> None:
 
 def test_the_command_writes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "store")
-    command = ["fleet", "simulate", "--machines", "2", "--days", "1", "--step-s", "600", "--out", out]
+    command = ["fleet", "simulate", "--machines", "2", "--days", "1", "--step-s", "600", "--store", out]
     assert invoke([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["tables"]["machines"]["rows"] == 2

@@ -246,7 +246,7 @@ def test_this_machine_live(capsys: pytest.CaptureFixture[str]) -> None:
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
     assert sum(row["memory_bytes_per_node"]) == pytest.approx(resident, rel=0.1)
     assert sum(row["cpu_seconds_per_node"]) > 0
-    assert invoke(["numa", "score", "--duration", "0", "--limit", "3"]) == 0
+    assert invoke(["numa", "score", "--duration", "0", "--rows", "3"]) == 0
     # In a container with process ids of its own there are none.
     shown = "kernel thread" in capsys.readouterr().out
     assert shown == (Path("/proc/2/comm").is_file() and Path("/proc/2/comm").read_text() == "kthreadd\n")

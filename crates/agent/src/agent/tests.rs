@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::Path;
 
 use super::*;
 use crate::config::Config;
@@ -138,12 +139,27 @@ impl Host {
             agent.spool().in_flight(),
         );
         while let Step::Uploaded { .. } = uploader.step(0).unwrap() {}
-        let mut keys = Vec::new();
-        for table in Table::ALL {
-            keys.extend(uploader.store().list(&format!("{table}/")).unwrap());
-        }
+        let mut keys = files_below(&store);
+        keys.retain(|key| key.ends_with(".parquet"));
         keys
     }
+}
+
+/// Paths of the files in a folder, relative to it and sorted.
+fn files_below(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(next) = waiting.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => waiting.push(path),
+                false => found.push(path.strip_prefix(folder).unwrap().display().to_string()),
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 fn health(agent: &Agent) -> Health {

@@ -2,17 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
+use steelyard_record::{CpiSpec, CpiSpecs, Kind};
 
 use super::capping::journal::{Entry, Opening};
 use super::capping::quota::{Change, Hierarchy, Knob, Version};
 use super::clock::Moment;
 use super::detection::sample::TaskName;
-use crate::rows::{CPI_OF_COUNTERS, CpiSpec, Incident, JobClass, Labels, Task, TaskSample};
+use crate::rows::{CPI_OF_COUNTERS, Incident, JobClass, Labels, Task, TaskSample};
 
 /// A task that is its job's only one.
 pub fn name(job: &str) -> TaskName {
@@ -48,17 +45,13 @@ pub fn sample(
 pub fn spec(job: &str, cpi_mean: f64, cpi_sd: f64, threshold_cpi: f64) -> CpiSpec {
     CpiSpec {
         job: job.into(),
-        platform: "test".into(),
-        built_unix_s: 0,
         cpi_source: CPI_OF_COUNTERS.into(),
+        built_unix_s: 0,
         samples: 1_000,
         tasks: 10,
         cpu_usage_mean: 0.5,
         cpi_mean,
         cpi_sd,
-        gev_shape: None,
-        gev_location: None,
-        gev_scale: None,
         threshold_sigmas: 2.0,
         threshold_cpi,
     }
@@ -166,39 +159,12 @@ pub fn v2(root: &Path) -> Hierarchy {
     }
 }
 
-/// Rows of `cpi_specs`; `leave_out` is a column that they lack.
-pub fn specs_batch(specs: &[CpiSpec], leave_out: &str) -> RecordBatch {
-    let text = |of: fn(&CpiSpec) -> &str| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(specs.iter().map(of)))
+/// A published file of these specifications.
+pub fn specs_file(specs: &[CpiSpec], platform: &str) -> Vec<u8> {
+    let published = CpiSpecs {
+        kind: Kind::of::<CpiSpecs>(),
+        platform: platform.into(),
+        specs: specs.to_vec(),
     };
-    let long = |of: fn(&CpiSpec) -> i64| -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values(specs.iter().map(of)))
-    };
-    let double = |of: fn(&CpiSpec) -> f64| -> ArrayRef {
-        Arc::new(Float64Array::from_iter_values(specs.iter().map(of)))
-    };
-    let columns = [
-        ("job", text(|spec| &spec.job)),
-        ("platform", text(|spec| &spec.platform)),
-        ("built_unix_s", long(|spec| spec.built_unix_s)),
-        ("cpi_source", text(|spec| &spec.cpi_source)),
-        ("samples", long(|spec| spec.samples)),
-        ("tasks", long(|spec| spec.tasks)),
-        ("cpu_usage_mean", double(|spec| spec.cpu_usage_mean)),
-        ("cpi_mean", double(|spec| spec.cpi_mean)),
-        ("cpi_sd", double(|spec| spec.cpi_sd)),
-        ("threshold_sigmas", double(|spec| spec.threshold_sigmas)),
-        ("threshold_cpi", double(|spec| spec.threshold_cpi)),
-    ];
-    let columns = columns.into_iter().filter(|column| column.0 != leave_out);
-    RecordBatch::try_from_iter(columns).unwrap()
-}
-
-/// A Parquet file of these rows.
-pub fn specs_file(rows: &RecordBatch, properties: Option<WriterProperties>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), properties).unwrap();
-    writer.write(rows).unwrap();
-    writer.close().unwrap();
-    bytes
+    serde_json::to_vec(&published).unwrap()
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{MARKER, Store, StoreError, is_listed};
+use super::{MARKER, Store, StoreError};
 use crate::disk::{Disk, write_whole};
 
 /// A folder.
@@ -92,26 +92,5 @@ impl<D: Disk> Store for Directory<D> {
             }
             Err(error) => Err(Self::access(&path, &error)),
         }
-    }
-
-    fn list(&mut self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let mut keys = Vec::new();
-        let mut waiting = vec![prefix.trim_end_matches('/').to_owned()];
-        while let Some(below) = waiting.pop() {
-            let folder = self.folder.join(&below);
-            let names =
-                is_listed(&self.disk, &folder).map_err(|error| Self::access(&folder, &error))?;
-            for name in names {
-                let key = format!("{below}/{name}");
-                // A file of a store has a dot in its name; a folder's dots are encoded or within a date.
-                if name.ends_with(".parquet") {
-                    keys.push(key);
-                } else if !name.contains('.') {
-                    waiting.push(key);
-                }
-            }
-        }
-        keys.sort();
-        Ok(keys)
     }
 }

@@ -12,12 +12,10 @@ mod directory;
 pub mod http;
 pub mod s3;
 
-use std::path::Path;
-
 use serde::Deserialize;
 
 pub use self::directory::Directory;
-use crate::disk::{self, Disk};
+use crate::disk;
 use crate::table::{FIRST_MAJOR, SCHEMA_VERSION};
 
 /// The file that makes a place a store.
@@ -80,8 +78,6 @@ pub trait Store {
     fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), StoreError>;
     /// A file's content; None when there is none.
     fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
-    /// The keys that begin with `prefix`, which ends with `/`.
-    fn list(&mut self, prefix: &str) -> Result<Vec<String>, StoreError>;
 }
 
 /// The store that `url` names. It is not asked for yet.
@@ -150,15 +146,6 @@ pub fn check(store: &mut dyn Store, create: bool) -> Result<(), StoreError> {
         )));
     }
     Ok(())
-}
-
-/// Whether a folder holds something that is not hidden.
-fn is_listed(disk: &dyn Disk, folder: &Path) -> std::io::Result<Vec<String>> {
-    Ok(disk
-        .list(folder)?
-        .into_iter()
-        .filter(|name| !name.starts_with('.'))
-        .collect())
 }
 
 #[cfg(test)]

@@ -217,7 +217,14 @@ fn checks(capacity: &Capacity, trail: &Trail, answer: Option<&Answer>, word: &st
     let mut checks = vec![check("whole", Level::Invalid, !whole, claim, None, None)];
     if whole && word == "unknown" {
         let claim = sentence(trail);
-        checks.push(check("no-interval", Level::Invalid, true, claim, None, None));
+        checks.push(check(
+            "no-interval",
+            Level::Invalid,
+            true,
+            claim,
+            None,
+            None,
+        ));
     }
     let Some(answer) = answer.filter(|_| word == "interval" || word == "at-least") else {
         return checks;

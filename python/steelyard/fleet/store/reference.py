@@ -30,6 +30,10 @@ and Parquet files:
     STORE/<table>/schema=N/date=YYYY-MM-DD/cluster=<encoded>/compact.<hash>.parquet
     STORE/quarantine/<table>/date=YYYY-MM-DD/cluster=<encoded>/...
 
+and what agents pull, as JSON (`cpi_specs.schema.json`):
+
+    STORE/published/cpi_specs/cluster=<encoded>/platform=<encoded>.json
+
 `date` is the day of UTC that the rows tell of, and a column of every table as `cluster` is; both come from
 the path alone. Names are percent-encoded (letters, digits, `-` and `_` stand for themselves). `<hash>` is the
 first 16 hexadecimal digits of the content's SHA-256: the same upload twice is one file. Every file carries

@@ -328,7 +328,7 @@ def test_the_exit_code_is_that_of_the_worst_member(tmp_path, behaviour, code, ca
     again = json.loads((Path(suite["directory"]) / "suite.json").read_text())
     assert again["overall"] == suite["overall"]
     if behaviour in ("suspect", "fail"):
-        shown = invoke(["report", suite["suite_id"], "--json", "--out", out])
+        shown = invoke(["report", suite["suite_id"], "--json", "--runs", out])
         assert shown == (0 if code == 0 else 1)
         assert json.loads(capsys.readouterr().out)["members"] == suite["members"]
 
@@ -352,15 +352,15 @@ def test_the_terminal_shows_every_member_and_why(tmp_path, capsys, monkeypatch):
     ):
         assert word in said
     assert "report  " in said
-    assert invoke(["list", "runs", "--out", out]) == 0
+    assert invoke(["list", "runs", "--runs", out]) == 0
     listed = [
         line for line in capsys.readouterr().out.splitlines() if "-quick-" in line or "-sample-" in line
     ]
     assert len(listed) == 4
     assert sum(line.startswith("  ") for line in listed) == 3
-    assert invoke(["score", "latest", "--out", out]) == 1
+    assert invoke(["score", "latest", "--runs", out]) == 1
     assert "overall withheld: no score for spin" in capsys.readouterr().out
-    assert invoke(["score", "latest", "--json", "--out", out]) == 1
+    assert invoke(["score", "latest", "--json", "--runs", out]) == 1
     assert json.loads(capsys.readouterr().out)["overall"]["score"] is None
 
 
@@ -369,7 +369,20 @@ def test_a_suite_in_another_folder_takes_its_members_pages_along(tmp_path, capsy
     assert invoke(["run", "sample", "--json", "--out", str(out)]) == 0
     suite = json.loads(capsys.readouterr().out)["suite"]
     elsewhere = tmp_path / "pages"
-    assert invoke(["report", suite["suite_id"], "--json", "--out", str(out), "--output", str(elsewhere)]) == 0
+    assert (
+        invoke(
+            [
+                "report",
+                suite["suite_id"],
+                "--json",
+                "--runs",
+                str(out),
+                "--report",
+                str(elsewhere / "report.html"),
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert Path(found["report"]) == elsewhere / "report.html"
     for run_id, page in found["reports"].items():
@@ -382,7 +395,7 @@ def test_a_manifest_that_cannot_be_read_is_listed_with_the_reason(tmp_path, caps
     (launched.suite / "suite.json").write_text('{"kind": "suite", "schema_version": "9.0"}')
     with pytest.raises(RecordError, match=r"9\.0"):
         suites.load(launched.suite)
-    assert invoke(["list", "runs", "--json", "--out", str(tmp_path / "runs")]) == 0
+    assert invoke(["list", "runs", "--json", "--runs", str(tmp_path / "runs")]) == 0
     [listed] = json.loads(capsys.readouterr().out)["suite_runs"]
     assert listed["status"] == "unreadable"
     assert isinstance(launched.attempts[0].run, Run)

@@ -130,7 +130,7 @@ def _interval(
         f"{parameter}: {about}, {len(cpus)} steps, {blocks} {'block' if blocks == 1 else 'blocks'}",
         Claim.HOLDS,
         partial(_holds, name=parameter, law=law, cpus=cpus, blocks=blocks, noise=noise),
-        trials=300,
+        trials=200,
         **more,  # type: ignore[arg-type]
     )
 
@@ -170,24 +170,24 @@ STATISTICS = (
                 "a peak where there is none, no coherency, 7 steps, 5 blocks",
                 Claim.FALSE,
                 partial(_peaks, law=_AMDAHL, cpus=_UP_TO_64, blocks=5),
-                trials=300,
+                trials=200,
                 quick=60,
             ),
             Situation(
                 "a peak where there is none, linear, 5 steps, 3 blocks",
                 Claim.FALSE,
                 partial(_peaks, law=(0.0, 0.0), cpus=_UP_TO_16, blocks=3),
-                trials=300,
+                trials=200,
             ),
             Situation(
                 "a peak at 31 CPUs, 7 steps up to 64, 5 blocks",
                 Claim.FOUND,
                 partial(_peaks, law=_CONTENDED, cpus=_UP_TO_64, blocks=5),
-                trials=300,
+                trials=200,
                 bar=0.95,
             ),
             Situation(
-                "3 steps, of 1 to 3 CPUs: which of the two terms", Claim.SILENT, _names, trials=300, quick=40
+                "3 steps, of 1 to 3 CPUs: which of the two terms", Claim.SILENT, _names, trials=200, quick=40
             ),
             Situation("2 steps", Claim.SILENT, _two_steps, trials=100, quick=20),
         ),

@@ -152,7 +152,7 @@ fn two_agents_do_not_guard_from_one_folder() {
 
 #[test]
 fn the_specifications_state_is_told_when_it_changes() {
-    let known = |rows: Vec<crate::rows::CpiSpec>, pulled, failure: Option<&str>| Known {
+    let known = |rows: Vec<steelyard_record::CpiSpec>, pulled, failure: Option<&str>| Known {
         specs: std::sync::Arc::new(crate::guard::Specs::newest(rows)),
         pulled_unix_s: pulled,
         failure: failure.map(str::to_owned),

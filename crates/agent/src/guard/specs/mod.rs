@@ -1,6 +1,5 @@
 //! What is normal: specifications of CPI, pulled from the store.
 
-mod announced;
 pub(super) mod file;
 pub(super) mod pull;
 pub(super) mod spec;

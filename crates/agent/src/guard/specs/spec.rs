@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::rows::CpiSpec;
+use steelyard_record::CpiSpec;
 
 /// CPI above which a sample is an outlier, by standard deviations above the mean if they are given.
 pub fn threshold(spec: &CpiSpec, sigmas: Option<f64>) -> f64 {

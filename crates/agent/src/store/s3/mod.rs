@@ -4,7 +4,7 @@
 //! AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL; `credentials` reads those of keys.
 //! Out: objects; a PUT is whole or not at all.
 //!
-//! Three requests over a plain exchange: signatures and identities are of a kept library, an asynchronous runtime is not
+//! Two requests over a plain exchange: signatures and identities are of a kept library, an asynchronous runtime is not
 //! needed (docs/journal/0197).
 //!
 //! Not here: parts of large objects (files of a spool are megabytes), retrying (`spool`).
@@ -24,12 +24,10 @@ use crate::identity::rules::clean;
 
 /// Time for a request, beside that of its bytes.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest object, or list of objects.
-const MOST_BYTES: usize = 512 << 20;
+/// Longest object that is read.
+const MOST_BYTES: usize = 64 << 20;
 /// Longest answer to what is sent.
 const MOST_BYTES_OF_PUT: usize = 64 << 10;
-/// Parts of a list of objects, of a thousand each.
-const MOST_PARTS: usize = 100_000;
 
 /// A bucket.
 pub struct S3 {
@@ -46,13 +44,9 @@ pub struct S3 {
 
 /// A path in which all but what RFC 3986 calls unreserved and `/` is percent-encoded, as S3 signs it.
 fn encode_path(path: &str) -> String {
-    encode(path, "-._~/")
-}
-
-fn encode(text: &str, kept: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) {
+    let mut encoded = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
             encoded.push_str(&format!("%{byte:02X}"));
@@ -103,11 +97,10 @@ impl S3 {
         })
     }
 
-    /// Sends a signed request for `target`, a path below the bucket's and perhaps a query, and returns the answer.
+    /// Sends a signed request for `target`, a path below the bucket's, and returns the answer.
     fn ask(&mut self, method: &str, target: &str, body: &[u8]) -> Result<Answer, StoreError> {
         let url = format!("{}{target}", self.bucket);
         let (_, place) = url.split_once("://").unwrap_or_default();
-        let place = place.split('?').next().unwrap_or_default();
         let access = |reason: String| StoreError::Access {
             place: format!("{method} {place}"),
             reason: clean(&reason),
@@ -180,32 +173,6 @@ fn between<'t>(text: &'t str, begin: &str, end: &str) -> Option<&'t str> {
     Some(&rest[..rest.find(end)?])
 }
 
-/// The keys in a list of objects, and the token of the next part of the list.
-pub fn parse_list(text: &str) -> (Vec<String>, Option<String>) {
-    let mut keys = Vec::new();
-    let mut rest = text;
-    while let Some(key) = between(rest, "<Key>", "</Key>") {
-        keys.push(unescape(key));
-        let end = rest
-            .find("</Key>")
-            .map_or(rest.len(), |at| at + "</Key>".len());
-        rest = &rest[end..];
-    }
-    (
-        keys,
-        between(text, "<NextContinuationToken>", "</NextContinuationToken>").map(unescape),
-    )
-}
-
-fn unescape(text: &str) -> String {
-    let text = text
-        .replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&quot;", "\"")
-        .replace("&apos;", "'");
-    text.replace("&amp;", "&")
-}
-
 impl Store for S3 {
     fn url(&self) -> &str {
         &self.url
@@ -233,49 +200,6 @@ impl Store for S3 {
             },
             _ => Err(self.refused(key, &answer)),
         }
-    }
-
-    fn list(&mut self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let mut keys = Vec::new();
-        let mut token: Option<String> = None;
-        for _ in 0..MOST_PARTS {
-            let unreserved = "-._~";
-            let more = token
-                .as_deref()
-                .map(|token| format!("continuation-token={}&", encode(token, unreserved)));
-            let whole = encode(&format!("{}{prefix}", self.prefix), unreserved);
-            // In a host's name the bucket leaves no path, which is `/` then.
-            let root = match self.bucket.matches('/').count() {
-                2 => "/",
-                _ => "",
-            };
-            let target = format!(
-                "{root}?{}list-type=2&prefix={whole}",
-                more.unwrap_or_default()
-            );
-            let answer = self.ask("GET", &target, b"")?;
-            if answer.status != 200 || is_error(&answer) {
-                return Err(self.refused(prefix, &answer));
-            }
-            if !String::from_utf8_lossy(&answer.body).contains("<ListBucketResult") {
-                return Err(self.no_store_answered(prefix));
-            }
-            let (found, next) = parse_list(&String::from_utf8_lossy(&answer.body));
-            keys.extend(
-                found
-                    .iter()
-                    .filter_map(|key| key.strip_prefix(&self.prefix))
-                    .map(str::to_owned),
-            );
-            match next {
-                Some(next) if token.as_ref() != Some(&next) => token = Some(next),
-                _ => return Ok(keys),
-            }
-        }
-        Err(StoreError::Access {
-            place: format!("{}/{prefix}", self.url),
-            reason: format!("a list of more than {MOST_PARTS} parts"),
-        })
     }
 }
 

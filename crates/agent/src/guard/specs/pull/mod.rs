@@ -1,28 +1,24 @@
 //! Specifications from the fleet's store, pulled by a thread of their own.
 //!
-//! In: the store's table `cpi_specs`. Out: [`Board`]: the newest specifications of this machine's platform, how old they
-//! are, and why there are none or no newer ones.
+//! In: what `steelyard fleet cpi specs --write` published for this machine's platform, for its cluster and for all. Out:
+//! [`Board`]: the newest specifications, how old they are, and why there are none or no newer ones.
 //!
 //! Invariants: the guard never waits for the store; a store that is away, a file that is broken or a row that cannot be true
 //! leaves the known ones in use, and is reported.
 
-use std::collections::BTreeSet;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use steelyard_record::CpiSpec;
+
 use super::file::decode;
 use super::spec::Specs;
 use crate::guard::clock::Moment;
-use crate::rows::CpiSpec;
 use crate::store::{Store, StoreError};
-use crate::table::{date_of, percent_encode};
+use crate::table::percent_encode;
 
-/// Days of the store that are looked at: specifications are rebuilt daily.
-const DAYS: i64 = 14;
-/// Most files of those days, the newest first: compaction keeps them few.
-const FILES: usize = 256;
 /// The cluster under which what holds for all clusters is stored.
 const ALL_CLUSTERS: &str = "all";
 
@@ -67,44 +63,33 @@ pub struct Wanted {
 /// What one pull read from the store.
 #[derive(Debug, Default)]
 pub struct Pulled {
-    /// Rows of the wanted platform.
+    /// Their rows.
     pub rows: Vec<CpiSpec>,
     /// Files that could not be read, with reasons.
     pub broken: Vec<String>,
 }
 
-/// The specifications of the last days in the store.
-pub fn pull(store: &mut dyn Store, wanted: &Wanted, now: Moment) -> Result<Pulled, StoreError> {
-    let clusters: BTreeSet<String> = [wanted.cluster.as_str(), ALL_CLUSTERS]
-        .map(percent_encode)
-        .into();
-    let mut keys = Vec::new();
-    // A day ahead: another machine's clock may be beyond midnight.
-    for back in -1..DAYS {
-        let date = date_of(now.unix_whole_s() - back * 86_400);
-        for cluster in &clusters {
-            let mut listed = store.list(&format!(
-                "cpi_specs/schema=1/date={date}/cluster={cluster}/"
-            ))?;
-            listed.sort();
-            keys.extend(listed);
-        }
-        if keys.len() >= FILES {
-            break;
-        }
-    }
+/// Where the specifications of a platform for a cluster are published.
+pub fn key_of(cluster: &str, platform: &str) -> String {
+    let (cluster, platform) = (percent_encode(cluster), percent_encode(platform));
+    format!("published/cpi_specs/cluster={cluster}/platform={platform}.json")
+}
+
+/// The published specifications.
+pub fn pull(store: &mut dyn Store, wanted: &Wanted) -> Result<Pulled, StoreError> {
     let mut pulled = Pulled::default();
-    for key in keys.into_iter().take(FILES) {
-        // A file that compaction took away since the listing is in the compacted one.
+    let mut keys = vec![
+        key_of(&wanted.cluster, &wanted.platform),
+        key_of(ALL_CLUSTERS, &wanted.platform),
+    ];
+    keys.dedup();
+    for key in keys {
         let Some(bytes) = store.get(&key)? else {
             continue;
         };
-        match decode(bytes) {
-            Ok(rows) => pulled.rows.extend(
-                rows.into_iter()
-                    .filter(|row| row.platform == wanted.platform),
-            ),
-            Err(reason) => pulled.broken.push(format!("{key}: {reason}")),
+        match decode(&key, &bytes, &wanted.platform) {
+            Ok(rows) => pulled.rows.extend(rows),
+            Err(reason) => pulled.broken.push(reason),
         }
     }
     Ok(pulled)
@@ -132,7 +117,7 @@ impl Puller {
             .spawn(move || {
                 loop {
                     let now = Moment::now();
-                    post(&board, now, pull(store.as_mut(), &wanted, now));
+                    post(&board, now, pull(store.as_mut(), &wanted));
                     match stopped.recv_timeout(period) {
                         Err(RecvTimeoutError::Timeout) => {}
                         Ok(()) | Err(RecvTimeoutError::Disconnected) => return,

@@ -1,12 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::guard::testing::{moment, spec, specs_batch, specs_file};
+use crate::guard::testing::{moment, spec, specs_file};
 use crate::rows::CPI_OF_COUNTERS;
-
-fn file(specs: &[CpiSpec], leave_out: &str) -> Vec<u8> {
-    specs_file(&specs_batch(specs, leave_out), None)
-}
 
 /// A store in memory that may be away.
 #[derive(Default)]
@@ -41,12 +37,6 @@ impl Store for Memory {
         self.access()?;
         Ok(self.files.get(key).cloned())
     }
-
-    fn list(&mut self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        self.access()?;
-        let keys = self.files.keys().filter(|key| key.starts_with(prefix));
-        Ok(keys.cloned().collect())
-    }
 }
 
 fn built(job: &str, built_unix_s: i64) -> CpiSpec {
@@ -56,10 +46,6 @@ fn built(job: &str, built_unix_s: i64) -> CpiSpec {
     }
 }
 
-fn key(date: &str, cluster: &str, name: &str) -> String {
-    format!("cpi_specs/schema=1/date={date}/cluster={cluster}/{name}.parquet")
-}
-
 fn wanted() -> Wanted {
     Wanted {
         cluster: "c 1".into(),
@@ -67,75 +53,63 @@ fn wanted() -> Wanted {
     }
 }
 
-const DAY: f64 = 86_400.0;
-
 #[test]
-fn the_newest_of_the_last_days_for_this_platform_and_cluster() {
+fn the_newest_of_those_for_this_cluster_and_for_all() {
     let mut store = Memory::default();
-    let elsewhere = CpiSpec {
-        platform: "other".into(),
-        ..built("web", 99)
+    let mut put = |cluster: &str, platform: &str, rows: &[CpiSpec]| {
+        let file = specs_file(rows, platform);
+        store.put(&key_of(cluster, platform), &file).unwrap();
     };
-    let mut put = |date: &str, cluster: &str, name: &str, rows: &[CpiSpec]| {
-        store
-            .put(&key(date, cluster, name), &file(rows, ""))
-            .unwrap();
-    };
-    put("2000-01-10", "c%201", "a", &[built("web", 10), elsewhere]);
-    put("2000-01-11", "all", "b", &[built("ads", 11)]);
-    put("2000-01-12", "c%201", "c", &[built("web", 12)]);
-    put("2000-01-12", "c2", "d", &[built("web", 50)]);
-    put("1999-12-01", "c%201", "e", &[built("old", 1)]);
-    let now = moment((10_957.0 + 11.0) * DAY + 100.0);
-    let found = pull(&mut store, &wanted(), now).unwrap();
+    put("c 1", "test", &[built("web", 12), built("own", 3)]);
+    put("all", "test", &[built("web", 10), built("ads", 11)]);
+    put("c2", "test", &[built("web", 50)]);
+    put("all", "other", &[built("web", 99)]);
+    let found = pull(&mut store, &wanted()).unwrap();
     assert!(found.broken.is_empty(), "{:?}", found.broken);
     let specs = Specs::newest(found.rows);
-    assert_eq!(specs.find("web", CPI_OF_COUNTERS).unwrap().built_unix_s, 12);
-    assert_eq!(specs.find("ads", CPI_OF_COUNTERS).unwrap().built_unix_s, 11);
-    assert_eq!(specs.len(), 2);
+    let when = |job| specs.find(job, CPI_OF_COUNTERS).unwrap().built_unix_s;
+    assert_eq!((when("web"), when("ads"), when("own")), (12, 11, 3));
+    assert_eq!(specs.len(), 3);
 }
 
 #[test]
-fn a_broken_file_is_named_and_the_others_are_read() {
+fn a_broken_file_is_named_and_the_other_is_read() {
     let mut store = Memory::default();
-    let good = file(&[built("web", 12)], "");
-    for (name, bytes) in [
-        ("empty", Vec::new()),
-        ("text", b"PAR1 no parquet at all PAR1".to_vec()),
-        ("cut", good[..good.len() / 2].to_vec()),
-        ("lacking", file(&[built("web", 12)], "cpi_sd")),
-        ("good", good),
-    ] {
-        store.put(&key("1970-01-01", "all", name), &bytes).unwrap();
-    }
-    let found = pull(&mut store, &wanted(), moment(100.0)).unwrap();
-    assert_eq!((found.rows.len(), found.broken.len()), (1, 4));
+    let good = specs_file(&[built("web", 12)], "test");
+    store.put(&key_of("all", "test"), &good).unwrap();
+    let cut = &good[..good.len() / 2];
+    store.put(&key_of("c 1", "test"), cut).unwrap();
+    let found = pull(&mut store, &wanted()).unwrap();
+    assert_eq!((found.rows.len(), found.broken.len()), (1, 1));
+    let reason = &found.broken[0];
     assert!(
-        found
-            .broken
-            .iter()
-            .any(|reason| reason.contains("no column cpi_sd"))
+        reason.starts_with("published/cpi_specs/cluster=c%201/platform=test.json: "),
+        "{reason}"
     );
+}
+
+#[test]
+fn a_machine_of_the_cluster_all_reads_its_file_once() {
+    let mut store = Memory::default();
+    let file = specs_file(&[built("web", 12)], "test");
+    store.put(&key_of("all", "test"), &file).unwrap();
+    let wanted = Wanted {
+        cluster: "all".into(),
+        ..wanted()
+    };
+    assert_eq!(pull(&mut store, &wanted).unwrap().rows.len(), 1);
 }
 
 #[test]
 fn a_store_that_is_away_leaves_what_was_known() {
     let mut store = Memory::default();
-    let file = file(&[built("web", 12)], "");
-    store.put(&key("1970-01-01", "all", "a"), &file).unwrap();
+    let file = specs_file(&[built("web", 12)], "test");
+    store.put(&key_of("all", "test"), &file).unwrap();
     let board = Board::default();
-    post(
-        &board,
-        moment(100.0),
-        pull(&mut store, &wanted(), moment(100.0)),
-    );
+    post(&board, moment(100.0), pull(&mut store, &wanted()));
     assert_eq!(board.look().specs.len(), 1);
     store.away = true;
-    post(
-        &board,
-        moment(200.0),
-        pull(&mut store, &wanted(), moment(200.0)),
-    );
+    post(&board, moment(200.0), pull(&mut store, &wanted()));
     let known = board.look();
     assert_eq!((known.specs.len(), known.pulled_unix_s), (1, Some(100.0)));
     assert!(known.failure.unwrap().contains("away"));
@@ -144,9 +118,8 @@ fn a_store_that_is_away_leaves_what_was_known() {
 #[test]
 fn the_thread_pulls_at_once_and_ends_when_it_is_dropped() {
     let mut store = Memory::default();
-    let date = date_of(Moment::now().unix_whole_s());
-    let file = file(&[built("web", 12)], "");
-    store.put(&key(&date, "all", "a"), &file).unwrap();
+    let file = specs_file(&[built("web", 12)], "test");
+    store.put(&key_of("all", "test"), &file).unwrap();
     let board = Board::default();
     let hour = Duration::from_secs(3_600);
     let puller = Puller::start(Box::new(store), wanted(), hour, board.clone()).unwrap();
