@@ -142,7 +142,7 @@ STATISTICS = (
                 "a race of seven levels that are alike: one called better or worse",
                 Claim.FALSE,
                 _told_apart,
-                trials=400,
+                trials=200,
                 quick=6,
             ),
             Situation(
@@ -183,7 +183,7 @@ STATISTICS = (
                 trials=100,
                 bar=0.93,
             ),
-            Situation("gain of a confirmed soft SKU", Claim.HOLDS, _gain, trials=100),
+            Situation("gain of a confirmed soft SKU", Claim.HOLDS, _gain, trials=60),
         ),
     ),
 )
