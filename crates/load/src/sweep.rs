@@ -262,17 +262,6 @@ fn point(position: usize, rate_per_s: f64, offered: Offered) -> SweepPoint {
     }
 }
 
-fn check(id: &str, level: Level, claim: String, value: Option<f64>) -> Check {
-    Check {
-        id: id.to_owned(),
-        level,
-        claim,
-        unit: value.map(|_| "1".to_owned()),
-        bound: value.map(|_| 0.0),
-        value,
-    }
-}
-
 /// At how many points more requests failed than may.
 fn errors(points: &[SweepPoint]) -> Check {
     let failed = points.iter().filter(|point| {
@@ -299,7 +288,7 @@ fn errors(points: &[SweepPoint]) -> Check {
             "At every rate more requests failed than may, or none was answered.".to_owned(),
         ),
     };
-    check("errors", level, claim, Some(failed as f64))
+    Check::new("errors", level, claim).of_count(failed as f64, 0.0)
 }
 
 fn verdict(course: &Course) -> Verdict {
@@ -311,7 +300,7 @@ fn verdict(course: &Course) -> Verdict {
         _ => (Level::Valid, "Every rate was offered.".to_owned()),
     };
     Verdict::of(vec![
-        check("whole", level, claim, None),
+        Check::new("whole", level, claim),
         errors(&course.points),
         of_points(
             "generator-bound",
@@ -364,7 +353,7 @@ fn of_points(id: &str, points: &[SweepPoint], good: &str, bad: &str) -> Check {
             format!("At {doubtful} of {} rates {bad}.", points.len()),
         ),
     };
-    check(id, level, claim, Some(doubtful as f64))
+    Check::new(id, level, claim).of_count(doubtful as f64, 0.0)
 }
 
 #[cfg(test)]

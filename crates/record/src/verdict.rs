@@ -29,6 +29,39 @@ pub struct Check {
     pub unit: Option<String>,
 }
 
+impl Check {
+    /// A check without figures.
+    pub fn new(id: &str, level: Level, claim: impl Into<String>) -> Self {
+        Self {
+            id: id.to_owned(),
+            level,
+            claim: claim.into(),
+            value: None,
+            bound: None,
+            unit: None,
+        }
+    }
+
+    /// The check of a share of 1 against a bound.
+    #[must_use]
+    pub fn of_ratio(self, value: f64, bound: f64) -> Self {
+        self.of(value, bound, "ratio")
+    }
+
+    /// The check of a number of things against a bound.
+    #[must_use]
+    pub fn of_count(self, value: f64, bound: f64) -> Self {
+        self.of(value, bound, "count")
+    }
+
+    fn of(mut self, value: f64, bound: f64, unit: &str) -> Self {
+        self.value = Some(value);
+        self.bound = Some(bound);
+        self.unit = Some(unit.to_owned());
+        self
+    }
+}
+
 /// Whether a result may be believed, and why not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {

@@ -36,14 +36,7 @@ pub struct Evidence<'a> {
 }
 
 fn check(id: &str, level: Level, claim: String, value: f64, bound: f64) -> Check {
-    Check {
-        id: id.to_owned(),
-        level,
-        claim,
-        value: Some(value),
-        bound: Some(bound),
-        unit: Some("1".to_owned()),
-    }
+    Check::new(id, level, claim).of_ratio(value, bound)
 }
 
 /// All checks and their verdict.
@@ -53,14 +46,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     checks.push(rounds(evidence.rounds));
     checks.push(checksums(evidence.changed));
     if evidence.interrupted {
-        checks.push(Check {
-            id: "interrupted".to_owned(),
-            level: Level::Suspect,
-            claim: "interrupted".to_owned(),
-            value: None,
-            bound: None,
-            unit: None,
-        });
+        checks.push(Check::new("interrupted", Level::Suspect, "interrupted"));
     }
     Verdict::of(checks)
 }
@@ -113,18 +99,12 @@ fn lacking(scores: &[&TaxScore]) -> &'static str {
 fn score_interval(evidence: &Evidence<'_>) -> Option<Check> {
     let unknown = |score: &TaxScore| score.interval_low_per_s.is_none();
     if evidence.rounds >= BOUNDS.tax_rounds && evidence.scores.iter().any(|score| unknown(score)) {
-        return Some(Check {
-            id: "score-interval".to_owned(),
-            level: Level::Suspect,
-            claim: format!(
-                "neighbouring rounds are correlated, so {} no interval: something disturbed the machine \
-                 for longer than a round",
-                lacking(&evidence.scores)
-            ),
-            value: None,
-            bound: None,
-            unit: None,
-        });
+        let claim = format!(
+            "neighbouring rounds are correlated, so {} no interval: something disturbed the machine \
+             for longer than a round",
+            lacking(&evidence.scores)
+        );
+        return Some(Check::new("score-interval", Level::Suspect, claim));
     }
     let half = |score: &&TaxScore| {
         let (low, high) = score.interval_low_per_s.zip(score.interval_high_per_s)?;
@@ -167,13 +147,7 @@ fn rounds(rounds: u64) -> Check {
         Level::Valid
     };
     let claim = format!("{rounds} rounds were completed");
-    check(
-        "rounds",
-        level,
-        claim,
-        rounds as f64,
-        BOUNDS.tax_rounds as f64,
-    )
+    Check::new("rounds", level, claim).of_count(rounds as f64, BOUNDS.tax_rounds as f64)
 }
 
 fn checksums(changed: &[&str]) -> Check {
@@ -187,7 +161,7 @@ fn checksums(changed: &[&str]) -> Check {
             format!("{name} did not compute the same result in every batch"),
         ),
     };
-    check("checksums", level, claim, changed.len() as f64, 0.0)
+    Check::new("checksums", level, claim).of_count(changed.len() as f64, 0.0)
 }
 
 #[cfg(test)]

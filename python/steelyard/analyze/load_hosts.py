@@ -40,11 +40,11 @@ def link_check(cards: Sequence[NetworkUse], hosts: Sequence[str]) -> Check:
     if card is None or card.line_ratio.value is None:
         why = "no interface was recorded" if card is None else f"{card.interface}: {card.line_ratio.missing}"
         claim = f"{to} was not held against its line rate ({why}): it may be the limit"
-        return Check(id=LINK, level=Level.SUSPECT, claim=claim, unit="1")
+        return Check(id=LINK, level=Level.SUSPECT, claim=claim, unit="ratio")
     ratio = card.line_ratio.value
     suspect, invalid = LINK_RATIOS
     level = Level.VALID if ratio < suspect else Level.SUSPECT if ratio < invalid else Level.INVALID
     claim = f"{to} ({card.interface}) carried {ratio:.1%} of its line rate"
     if level is not Level.VALID:
         claim += ": the result is the network's, not the servers'"
-    return Check(id=LINK, level=level, claim=claim, value=ratio, bound=suspect, unit="1")
+    return Check(id=LINK, level=level, claim=claim, value=ratio, bound=suspect, unit="ratio")

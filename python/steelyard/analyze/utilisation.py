@@ -105,7 +105,7 @@ def cpu_reached(benchmark: str, metrics: Mapping[str, Metric]) -> Check | None:
         claim=claim,
         value=used_ratio,
         bound=bound.at_least_ratio,
-        unit="1",
+        unit="ratio",
     )
 
 
@@ -134,5 +134,5 @@ def load_share(share_ratio: float | None) -> Check:
         claim=claim,
         value=share_ratio,
         bound=at_most_ratio,
-        unit="1",
+        unit="ratio",
     )

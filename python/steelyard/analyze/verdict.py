@@ -99,7 +99,7 @@ def _errors(evidence: Evidence) -> Iterator[Check]:
         claim=claim,
         value=ratio,
         bound=BOUNDS.error_ratio[0],
-        unit="1",
+        unit="ratio",
     )
     yield Check(
         id="unsent",
@@ -107,7 +107,7 @@ def _errors(evidence: Evidence) -> Iterator[Check]:
         claim=f"{unsent} of {due} due requests were never sent",
         value=unsent,
         bound=0,
-        unit="1",
+        unit="count",
     )
     if any(load.interrupted for load in _loads(evidence)):
         yield Check(id="interrupted", level=Level.INVALID, claim="the load generator was stopped early")
@@ -132,7 +132,7 @@ def _achieved(evidence: Evidence) -> Iterator[Check]:
             claim=f"{worst:.1%} of the offered rate was achieved: {completed} completed for {due} due",
             value=worst,
             bound=evidence.achieved_ratio_min,
-            unit="1",
+            unit="ratio",
         )
 
 
@@ -166,7 +166,7 @@ def _generator(evidence: Evidence) -> Iterator[Check]:
         + ("" if level is Level.VALID else ": the result may be the generator's limit, not the server's"),
         value=worst,
         bound=BOUNDS.generator_busy_ratio,
-        unit="1",
+        unit="ratio",
     )
 
 
@@ -194,7 +194,7 @@ def _lag(evidence: Evidence) -> Iterator[Check]:
         claim=claim,
         value=wrong,
         bound=BOUNDS.headline_ratio[0],
-        unit="1",
+        unit="ratio",
     )
 
 
@@ -237,7 +237,7 @@ def _samples(evidence: Evidence) -> Iterator[Check]:
         + ("" if level is Level.VALID else ": too few for tail percentiles"),
         value=completed,
         bound=enough,
-        unit="1",
+        unit="count",
     )
 
 
@@ -275,7 +275,7 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
         claim=f"throughput over the measure phase: {measure.reason}",
         value=value,
         bound=BOUNDS.headline_ratio[0],
-        unit="1",
+        unit="ratio",
     )
 
 
@@ -306,10 +306,15 @@ def _share(
 ) -> Check:
     if value is None:
         return Check(
-            id=check_id, level=Level.SUSPECT, claim=f"not measured: {missing or 'no telemetry'}", unit="1"
+            id=check_id, level=Level.SUSPECT, claim=f"not measured: {missing or 'no telemetry'}", unit="ratio"
         )
     return Check(
-        id=check_id, level=_above(value, bounds), claim=claim(value), value=value, bound=bounds[0], unit="1"
+        id=check_id,
+        level=_above(value, bounds),
+        claim=claim(value),
+        value=value,
+        bound=bounds[0],
+        unit="ratio",
     )
 
 
@@ -333,7 +338,7 @@ def _interference(evidence: Evidence) -> Iterator[Check]:
             claim=f"CPUs were throttled by heat {count:g} times",
             value=count,
             bound=0,
-            unit="1",
+            unit="count",
         )
 
 
@@ -395,7 +400,12 @@ def _throttling(evidence: Evidence, quota: float) -> Check:
     if evidence.limited_on_purpose and quota > 0:
         level, claim = Level.VALID, f"{claim}, as requested with the cpu-limit hook"
     return Check(
-        id="throttled-quota", level=level, claim=claim, value=quota, bound=BOUNDS.headline_ratio[0], unit="1"
+        id="throttled-quota",
+        level=level,
+        claim=claim,
+        value=quota,
+        bound=BOUNDS.headline_ratio[0],
+        unit="ratio",
     )
 
 

@@ -23,8 +23,8 @@ Setting = int | float | str | bool
 Source = Literal["default", "machine", "set"]
 
 _UNITS: dict[Kind, str | None] = {
-    "count": "1",
-    "ratio": "1",
+    "count": "count",
+    "ratio": "ratio",
     "seconds": "s",
     "bytes": "bytes",
     "bytes_per_second": "bytes/s",

@@ -30,7 +30,7 @@ class CapacityCriterion(Value):
         description="Measured value: ns for a percentile, else a share; null without answers",
     )
     bound: float = Field(description="Its bound")
-    unit: str = Field(description="`ns` or `1`")
+    unit: str = Field(description="`ns` or `ratio`")
     ratio: float = Field(
         description="Share of requests that count against it: slower than the bound, or failed; for"
         " `achieved` the share of the offered rate that was completed"

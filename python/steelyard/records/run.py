@@ -99,7 +99,7 @@ class Metric(Value):
     value: float | None = Field(
         default=None, description="Value in base units, null when it could not be measured"
     )
-    unit: str = Field(description="Unit, `1` for ratios and counts")
+    unit: str = Field(description="Unit, of `data/units.json`")
     better: str | None = Field(default=None, description="`higher`, `lower`, or null when neither is better")
     missing: str | None = Field(default=None, description="Why the value is null")
 

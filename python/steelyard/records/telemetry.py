@@ -26,7 +26,7 @@ class Column(Value):
 
     name: str = Field(description="Name, with its unit where it has one")
     kind: ColumnKind = Field(description="Meaning of the values")
-    unit: str | None = Field(default=None, description="Unit, `1` for a plain number, null for a label")
+    unit: str | None = Field(default=None, description="Unit, of `data/units.json`; null for a label")
     missing: str | None = Field(
         default=None, description="Why the column is all null on this machine, null when it is not"
     )

@@ -50,7 +50,7 @@ class Check(Value):
     claim: str = Field(description="The finding, one sentence")
     value: float | None = Field(default=None, description="The measured value, null when not measurable")
     bound: float | None = Field(default=None, description="The bound")
-    unit: str | None = Field(default=None, description="Unit of value and bound")
+    unit: str | None = Field(default=None, description="Unit of value and bound, of `data/units.json`")
 
 
 class Verdict(Value):

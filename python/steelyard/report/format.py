@@ -8,6 +8,8 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from steelyard.report.units import symbols
+
 MISSING = "–"
 _NARROW = "\u202f"
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -65,18 +67,7 @@ def quantity(value: float | None, unit: str | None) -> str:
         return _scaled(value, _BINARY, "B")
     if unit in ("1", "count"):
         return count(value)
-    names = {
-        "bytes/s": "B/s",
-        "hz": "Hz",
-        "w": "W",
-        "joule": "J",
-        "bits/s": "bit/s",
-        "transfers/s": "T/s",
-        "1/s": "/s",
-        "1/h": "/h",
-        "celsius": "°C",
-    }
-    return _with_unit(value, names.get(unit.lower(), unit))
+    return _with_unit(value, symbols().get(unit, unit))
 
 
 def _with_unit(value: float, unit: str) -> str:
@@ -169,7 +160,7 @@ def raw(value: float | None, unit: str | None) -> str:
     if value is None:
         return "not measured"
     figure = str(int(value)) if float(value).is_integer() else repr(float(value))
-    return figure if unit in (None, "1") else f"{figure} {unit}"
+    return figure if unit in (None, "1", "count", "ratio") else f"{figure} {unit}"
 
 
 def moment(realtime_ns: int) -> str:

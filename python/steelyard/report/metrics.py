@@ -53,13 +53,13 @@ def metric_unit(name: str, metric: Metric) -> str:
     if name.endswith("_cpu_s") and metric.unit == "1/s":
         # The name says already what it is per.
         return "1"
-    return "ratio" if metric.unit == "1" and name.endswith("_ratio") else metric.unit
+    return metric.unit
 
 
 def metric_text(name: str, metric: Metric) -> str:
     """Return a metric's value.
 
-    >>> fmt.plain(metric_text("hit_ratio", Metric(value=0.5, unit="1")))
+    >>> fmt.plain(metric_text("hit_ratio", Metric(value=0.5, unit="ratio")))
     '50.0 %'
     """
     return fmt.quantity(metric.value, metric_unit(name, metric))

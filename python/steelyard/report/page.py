@@ -178,17 +178,14 @@ def _verdict(run: Run) -> dict[str, Any]:
 
 
 def _check(check: Check) -> dict[str, str]:
-    # Records give shares the unit 1, as counts have; a bound between 0 and 1 can only be a share's.
-    share = check.unit == "1" and check.bound is not None and 0 < check.bound < 1
-    unit = "ratio" if share else check.unit
     return {
         "id": check.id,
         "level": check.level.value,
         "word": {"valid": "passed"}.get(check.level.value, check.level.value),
         "claim": check.claim,
-        "value": fmt.quantity(check.value, unit),
+        "value": fmt.quantity(check.value, check.unit),
         "value_raw": fmt.raw(check.value, check.unit),
-        "bound": fmt.quantity(check.bound, unit),
+        "bound": fmt.quantity(check.bound, check.unit),
     }
 
 

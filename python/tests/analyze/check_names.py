@@ -152,8 +152,7 @@ def _renamed(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 _IMPORT = re.compile(r"use steelyard_record::(?:Check;|\{[^}]*\bCheck\b)")
-_LITERAL = re.compile(r"(?<!struct )(?<!-> )(?<!::)\bCheck \{(.*?)\}", re.DOTALL)
-_ID = re.compile(r'\bid: (?:"([^"]+)"\.(?:to_owned|to_string|into)\(\)|id\.(?:to_owned|to_string|into)\(\)),')
+_LITERAL = re.compile(r"(?<!struct )(?<!-> )(?<!::)\bCheck \{ ?\w+:")
 _MAKER = re.compile(r"\b(?:fn (\w+)\(\s*|let (\w+) = \|)id: &str\b")
 
 
@@ -171,20 +170,15 @@ def emitted_by_rust(folder: Path = ROOT / "crates") -> Iterator[Emitted]:
 def names_in_rust(source: str, path: str = "") -> Iterator[str]:
     """Yield the names that a file of Rust gives to checks.
 
-    >>> list(names_in_rust('Check { id: "samples".to_owned(), level: x }'))
+    >>> list(names_in_rust('Check::new("samples", x, y)'))
     ['samples']
-    >>> list(names_in_rust('fn c(id: &str) { Check { id: id.to_owned(), } } fn d() { c("errors") }'))
+    >>> list(names_in_rust('fn c(id: &str) { Check::new(id, x, y) } fn d() { c("errors") }'))
     ['errors']
     """
-    literals = [literal.group(1) for literal in _LITERAL.finditer(source)]
+    if literal := _LITERAL.search(source):
+        raise LookupError(f"{path}: which id has {literal.group()}? Check::new names it")
     makers = {name for match in _MAKER.finditer(source) for name in match.groups() if name}
-    for literal in literals:
-        match = _ID.search(literal + ",")
-        if match is None or (match.group(1) is None and not makers):
-            raise LookupError(f"{path}: which id has Check {{{literal}}}?")
-        if match.group(1):
-            yield match.group(1)
-    for name in sorted(makers):
+    for name in (r"Check::new", *sorted(makers)):
         for call in re.finditer(rf'(?<!fn )(?<![.:\w]){name}\(\s*("([^"]+)"|[^,)]*)', source):
             if call.group(2):
                 yield call.group(2)

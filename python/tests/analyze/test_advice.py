@@ -61,7 +61,7 @@ def test_a_new_check_is_found_and_one_without_a_name_is_refused(tmp_path: Path) 
     with pytest.raises(LookupError, match="which id"):
         list(names_in_rust("Check { id: made_up(), level }"))
     with pytest.raises(LookupError, match="is no name"):
-        list(names_in_rust("fn c(id: &str) { Check { id: id.to_owned(), } } fn d() { c(&made_up) }"))
+        list(names_in_rust("fn c(id: &str) { Check::new(id, level, claim) } fn d() { c(&made_up) }"))
     (tmp_path / "new.py").write_text(
         "from steelyard.records import Check\n"
         "def _made(name, level): return Check(id=f'{name}-new', level=level, claim='')\n"

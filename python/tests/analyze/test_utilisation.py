@@ -9,7 +9,7 @@ from steelyard.records import Level, Metric, Run, read
 
 
 def metrics(used):
-    return {"server_cpu_ratio": Metric(value=used, unit="1", missing=None if used is not None else "why")}
+    return {"server_cpu_ratio": Metric(value=used, unit="ratio", missing=None if used is not None else "why")}
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_the_claim_says_what_was_reached_and_what_is_usual():
 
 def test_user_and_system_time_together_are_the_whole():
     parts = {
-        "server_cpu_user_ratio": Metric(value=0.3, unit="1"),
-        "server_cpu_system_ratio": Metric(value=0.45, unit="1"),
+        "server_cpu_user_ratio": Metric(value=0.3, unit="ratio"),
+        "server_cpu_system_ratio": Metric(value=0.45, unit="ratio"),
     }
     assert reached_ratio(parts) == pytest.approx(0.75)
     assert cpu_reached("tao", parts).level is Level.VALID

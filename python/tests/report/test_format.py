@@ -62,4 +62,4 @@ def test_names() -> None:
     assert metric_name("network_received_bytes_per_s") == "network received"
     assert metric_name("slow_wait_mean_ns") == "slow wait mean"
     assert metric_name("rss_bytes") == "resident"
-    assert metric_text("hit_ratio", Metric(value=None, unit="1", missing="no gets")) == "–"
+    assert metric_text("hit_ratio", Metric(value=None, unit="ratio", missing="no gets")) == "–"

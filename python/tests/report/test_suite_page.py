@@ -16,7 +16,7 @@ def idle_wiki(folder):
     for member in suite.members:
         [run] = [run for _, run in runs if run.benchmark == member.benchmark]
         if member.benchmark == "mediawiki":
-            metrics = {**run.metrics, "server_cpu_ratio": Metric(value=0.4, unit="1")}
+            metrics = {**run.metrics, "server_cpu_ratio": Metric(value=0.4, unit="ratio")}
             check = cpu_reached("mediawiki", metrics)
             verdict = run.verdict.model_copy(
                 update={"level": Level.SUSPECT, "reasons": [check], "checks": [*run.verdict.checks, check]}

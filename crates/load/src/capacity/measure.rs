@@ -322,7 +322,7 @@ impl Capacity {
                 name: criterion.name.clone(),
                 value,
                 bound,
-                unit: if percentile.is_some() { "ns" } else { "1" }.to_owned(),
+                unit: if percentile.is_some() { "ns" } else { "ratio" }.to_owned(),
                 ratio: criterion.ratio,
                 met: criterion.met,
             }

@@ -193,38 +193,17 @@ fn unloaded(trail: &Trail) -> bool {
     probes.any(|probe| probe.purpose == Purpose::Unloaded.name())
 }
 
-fn check(
-    id: &str,
-    bad: Level,
-    fails: bool,
-    claim: String,
-    value: Option<f64>,
-    bound: Option<f64>,
-) -> Check {
-    Check {
-        id: id.to_owned(),
-        level: if fails { bad } else { Level::Valid },
-        claim,
-        unit: value.map(|_| "1".to_owned()),
-        value,
-        bound,
-    }
+fn check(id: &str, bad: Level, fails: bool, claim: impl Into<String>) -> Check {
+    Check::new(id, if fails { bad } else { Level::Valid }, claim)
 }
 
 fn checks(capacity: &Capacity, trail: &Trail, answer: Option<&Answer>, word: &str) -> Vec<Check> {
     let whole = matches!(trail.end, End::Search(_));
     let claim = sentence(trail);
-    let mut checks = vec![check("whole", Level::Invalid, !whole, claim, None, None)];
+    let mut checks = vec![check("whole", Level::Invalid, !whole, claim)];
     if whole && word == "unknown" {
         let claim = sentence(trail);
-        checks.push(check(
-            "no-interval",
-            Level::Invalid,
-            true,
-            claim,
-            None,
-            None,
-        ));
+        checks.push(check("no-interval", Level::Invalid, true, claim));
     }
     let Some(answer) = answer.filter(|_| word == "interval" || word == "at-least") else {
         return checks;
@@ -255,13 +234,13 @@ fn no_upper_end(end: End, unmet_per_s: Option<f64>) -> Check {
     };
     if matches!(end, End::Search(Ended::GeneratorBound)) {
         let claim = claim("The generator reached its limit");
-        return check("generator-bound", Level::Suspect, true, claim, None, None);
+        return check("generator-bound", Level::Suspect, true, claim);
     }
     let claim = claim(match unmet_per_s {
         None => "Every probe met the objective",
         Some(_) => "The probes are too few or too short",
     });
-    check("no-limit", Level::Suspect, true, claim, None, None)
+    check("no-limit", Level::Suspect, true, claim)
 }
 
 fn confidence(capacity: &Capacity, answer: &Answer) -> Check {
@@ -269,10 +248,10 @@ fn confidence(capacity: &Capacity, answer: &Answer) -> Check {
         "The capacity lies in the interval with a probability of {:.1} %.",
         answer.confidence * 100.0
     );
-    let (value, bound) = (Some(answer.confidence), Some(capacity.confidence));
     // The interval is cut on a grid.
     let fails = answer.confidence < capacity.confidence - 0.001;
-    check("confidence", Level::Suspect, fails, claim, value, bound)
+    check("confidence", Level::Suspect, fails, claim)
+        .of_ratio(answer.confidence, capacity.confidence)
 }
 
 /// Whether what was tried agrees with the interval: it is no contradiction that one probe of a noisy rate says
@@ -287,14 +266,7 @@ fn tried_check(answer: &Answer) -> Check {
         (true, _) => "A probe met the objective far above the interval.",
         (false, true) => "A probe did not meet the objective far below the interval.",
     };
-    check(
-        "tried",
-        Level::Suspect,
-        above || below,
-        claim.to_owned(),
-        None,
-        None,
-    )
+    check("tried", Level::Suspect, above || below, claim)
 }
 
 /// That the server answers less under overload than before it.
@@ -319,7 +291,7 @@ fn overloaded(answer: &Answer) -> Option<Check> {
             )
         }
     };
-    Some(check("collapse", Level::Suspect, true, claim, None, None))
+    Some(check("collapse", Level::Suspect, true, claim))
 }
 
 /// That its speed changes while it is loaded.
@@ -329,7 +301,7 @@ fn changes(answer: &Answer) -> Option<Check> {
         "The server's speed changes under load: {:.1}/s for a while, {:.1}/s for a while, each about {:.0} s. The interval reaches down to the slower speed. Give the search more time.",
         changing.slow_per_s, changing.fast_per_s, changing.lasts_s
     );
-    Some(check("speed", Level::Suspect, true, claim, None, None))
+    Some(check("speed", Level::Suspect, true, claim))
 }
 
 fn width(answer: &Answer) -> Option<Check> {
@@ -352,9 +324,8 @@ fn width_check(ratio: f64) -> Check {
         },
         ratio > BOUNDS.capacity_width_ratio,
         claim,
-        Some(ratio),
-        Some(BOUNDS.capacity_width_ratio),
     )
+    .of_ratio(ratio, BOUNDS.capacity_width_ratio)
 }
 
 /// Whether a probe far below one that met the objective did not.
@@ -377,14 +348,7 @@ fn monotone(trail: &Trail, answer: &Answer) -> Check {
     } else {
         "A probe did not meet the objective that a higher rate met: something else disturbed it, or the server is slower under less load."
     };
-    check(
-        "monotone",
-        Level::Suspect,
-        count > 0,
-        claim.to_owned(),
-        Some(count as f64),
-        Some(0.0),
-    )
+    check("monotone", Level::Suspect, count > 0, claim).of_count(count as f64, 0.0)
 }
 
 #[cfg(test)]

@@ -326,15 +326,11 @@ pub fn together(parts: &Parts<'_>, hosts: &[LoadHost]) -> Check {
         last.map_or("none", |host| &host.name),
         apart_ns as f64 / 1e6
     );
-    let fails = ratio > BOUNDS.hosts_apart_ratio;
-    Check {
-        id: "hosts-together".to_owned(),
-        level: if fails { Level::Suspect } else { Level::Valid },
-        claim,
-        value: Some(ratio),
-        bound: Some(BOUNDS.hosts_apart_ratio),
-        unit: Some("1".to_owned()),
-    }
+    let level = match ratio > BOUNDS.hosts_apart_ratio {
+        true => Level::Suspect,
+        false => Level::Valid,
+    };
+    Check::new("hosts-together", level, claim).of_ratio(ratio, BOUNDS.hosts_apart_ratio)
 }
 
 #[cfg(test)]

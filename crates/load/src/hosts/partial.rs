@@ -199,14 +199,7 @@ fn verdict(host: &str, lost: &Loss, together: Check) -> Verdict {
         "Host {host} was lost: {}. The record ends with the last report of every host.",
         lost.why
     );
-    let interrupted = Check {
-        id: "interrupted".to_owned(),
-        level: Level::Invalid,
-        claim,
-        value: Some(1.0),
-        bound: Some(0.0),
-        unit: Some("1".to_owned()),
-    };
+    let interrupted = Check::new("interrupted", Level::Invalid, claim).of_count(1.0, 0.0);
     Verdict::of(vec![interrupted, together])
 }
 

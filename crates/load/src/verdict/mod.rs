@@ -27,15 +27,18 @@ pub struct Evidence<'a> {
     pub lag_ratio: Option<f64>,
 }
 
+/// A check of a share that has the level `bad` where it fails.
 fn check(id: &str, bad: Level, fails: bool, claim: String, value: f64, bound: f64) -> Check {
-    Check {
-        id: id.to_owned(),
-        level: if fails { bad } else { Level::Valid },
-        claim,
-        value: Some(value),
-        bound: Some(bound),
-        unit: Some("1".to_owned()),
-    }
+    level_of(id, bad, fails, claim).of_ratio(value, bound)
+}
+
+/// The same of a number of requests or connections.
+fn counted(id: &str, bad: Level, fails: bool, claim: String, value: f64, bound: f64) -> Check {
+    level_of(id, bad, fails, claim).of_count(value, bound)
+}
+
+fn level_of(id: &str, bad: Level, fails: bool, claim: String) -> Check {
+    Check::new(id, if fails { bad } else { Level::Valid }, claim)
 }
 
 /// A check of a value that is suspect above one bound and invalid above another.
@@ -65,7 +68,7 @@ fn interrupted(evidence: &Evidence<'_>) -> Check {
     } else {
         "The load ran for its full duration."
     };
-    check(
+    counted(
         "interrupted",
         Level::Invalid,
         evidence.interrupted,
@@ -109,7 +112,7 @@ fn unsent(requests: &LoadRequests) -> Check {
     let (unsent, due) = (requests.unsent, requests.intended);
     let claim = format!("{unsent} of {due} due requests were never sent.");
     let (fails, value) = (unsent > 0, unsent as f64);
-    check("unsent", Level::Invalid, fails, claim, value, 0.0)
+    counted("unsent", Level::Invalid, fails, claim, value, 0.0)
 }
 
 /// Asked in an open loop only: in a closed one nothing is due.
@@ -183,7 +186,7 @@ fn samples(requests: &LoadRequests) -> Check {
     };
     let claim = format!("{completed} completed requests; the 99th percentile needs {bound}.");
     let (value, bound_value) = (completed as f64, bound as f64);
-    check(
+    counted(
         "samples",
         level,
         completed < bound,
@@ -201,7 +204,7 @@ fn connections(measured: &Measured) -> Check {
         measured.connects_failed
     );
     let (fails, value) = (lost > 0, lost as f64);
-    check("connections", Level::Suspect, fails, claim, value, 0.0)
+    counted("connections", Level::Suspect, fails, claim, value, 0.0)
 }
 
 #[cfg(test)]

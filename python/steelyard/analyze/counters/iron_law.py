@@ -334,5 +334,5 @@ def work_per_cpu_second(law: IronLaw) -> Quantity:
 def work_per_joule(law: IronLaw, power_w: Quantity) -> Quantity:
     """Return operations per joule of ``power_w``, the mean power of the same time."""
     if power_w.value == 0:
-        return Quantity(None, "1/j", "a power of 0 W was read, which no machine has")
-    return _over(law.ops_per_s, power_w, "1/j")
+        return Quantity(None, "1/joule", "a power of 0 W was read, which no machine has")
+    return _over(law.ops_per_s, power_w, "1/joule")

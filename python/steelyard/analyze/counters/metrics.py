@@ -29,13 +29,13 @@ from steelyard.analyze.counters.topdown import TopDown, events_of, top_down
 from steelyard.telemetry.counters import Gain, Gains, key_of
 
 _UNITS: Mapping[str, tuple[str, float]] = {
-    "joules": ("J", 1.0),
+    "joules": ("joule", 1.0),
     "mib": ("bytes", float(2**20)),
     "bytes": ("bytes", 1.0),
     "msec": ("s", 1e-3),
     "ns": ("s", 1e-9),
     "s": ("s", 1.0),
-    "j": ("J", 1.0),
+    "j": ("joule", 1.0),
 }
 """perf's units -> the definition's, and how many of these one is."""
 

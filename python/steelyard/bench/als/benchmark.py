@@ -196,7 +196,7 @@ class AlsBench(SparkJob):
             "rmse": Metric(value=max(each["rmse"] for each in models), unit="1", better="lower"),
             "deviation": Metric(value=models[0]["deviation"], unit="1"),
             "server_cpu_ratio": Metric(
-                value=None if used_s is None else used_s / self._wall_s / cpus, unit="1", missing=missing
+                value=None if used_s is None else used_s / self._wall_s / cpus, unit="ratio", missing=missing
             ),
             "tables_bytes": Metric(value=float(self._tables["events_bytes"]), unit="bytes"),
             "cluster_start_s": Metric(value=self._cluster_s, unit="s", better="lower"),
@@ -254,5 +254,5 @@ def learnt(models: list[dict[str, Any]]) -> "Check":
         f" that of their mean {worst['deviation']:.3f}",
         value=ratio,
         bound=1.0,
-        unit="1",
+        unit="ratio",
     )

@@ -190,9 +190,9 @@ class BayesBench(HadoopBench):
         best = None if known is None else int(known) / held_out
         first = results["found"][0]
         metrics = {
-            "accuracy_ratio": Metric(value=first["right"] / held_out, unit="1"),
-            "recognisable_ratio": value(best, "1", None, "the texts are not generated"),
-            "terms": Metric(value=float(first["terms"]), unit="1"),
+            "accuracy_ratio": Metric(value=first["right"] / held_out, unit="ratio"),
+            "recognisable_ratio": value(best, "ratio", None, "the texts are not generated"),
+            "terms": Metric(value=float(first["terms"]), unit="count"),
             "corpus_bytes": Metric(
                 value=float(facts["training_bytes"] + facts["held_out_bytes"]), unit="bytes"
             ),
@@ -201,7 +201,10 @@ class BayesBench(HadoopBench):
         if "skipped" in facts:
             skipped = sum(facts["skipped"].values())
             metrics["skipped_ratio"] = value(
-                skipped / facts["pages"] if facts["pages"] else None, "1", None, "there was nothing to read"
+                skipped / facts["pages"] if facts["pages"] else None,
+                "ratio",
+                None,
+                "there was nothing to read",
             )
             checks.append(corpus_check(facts))
         return metrics, checks
@@ -225,7 +228,7 @@ def corpus_check(facts: Mapping[str, Any]) -> "Check":
         level=Level.VALID,
         claim=f"{texts} of {facts['pages']} documents of the corpus are classified; skipped: {told}",
         value=sum(skipped.values()) / facts["pages"] if facts["pages"] else None,
-        unit="1",
+        unit="ratio",
     )
 
 
@@ -252,5 +255,5 @@ def accuracy_check(found: Mapping[str, Any], held_out: int, best_ratio: float | 
         claim=f"{accuracy:.1%} of {held_out} documents were classified rightly; {told}",
         value=accuracy,
         bound=bound,
-        unit="1",
+        unit="ratio",
     )

@@ -55,9 +55,9 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
     metrics = {
         **load_metrics(load, hosts.load_cpus(load, len(session.placement.load))),
         **operation_metrics(load),
-        "server_cpu_ratio": Metric(value=facts.used.total_s / seconds / cpus, unit="1"),
-        "server_cpu_user_ratio": Metric(value=facts.used.user_s / seconds / cpus, unit="1"),
-        "server_cpu_system_ratio": Metric(value=facts.used.system_s / seconds / cpus, unit="1"),
+        "server_cpu_ratio": Metric(value=facts.used.total_s / seconds / cpus, unit="ratio"),
+        "server_cpu_user_ratio": Metric(value=facts.used.user_s / seconds / cpus, unit="ratio"),
+        "server_cpu_system_ratio": Metric(value=facts.used.system_s / seconds / cpus, unit="ratio"),
         "server_cpu_iowait_ratio": iowait_metric(folder, facts.span, session.placement.server),
         "requests_per_server_cpu_s": value(
             load.completed_in_phase / facts.used.total_s if facts.used.total_s else None,

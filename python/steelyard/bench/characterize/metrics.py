@@ -59,8 +59,7 @@ def metrics_of(conditions: "Conditions", *, elapsed_s: float, cpu_s: float | Non
         if name == "cpus_used" and cpu_s is not None and elapsed_s > 0:
             # One figure, one source: what the kernel counted of all the command's processes.
             quantity = Quantity(cpu_s / elapsed_s, "1")
-        unit = "1" if quantity.unit in ("ratio", "1/joule") else quantity.unit
         metrics[name] = Metric(
-            value=quantity.value, unit=unit, better=BETTER.get(name), missing=quantity.missing
+            value=quantity.value, unit=quantity.unit, better=BETTER.get(name), missing=quantity.missing
         )
     return metrics

@@ -169,8 +169,10 @@ class CommandBench(Benchmark):
             "iterations_per_s": Metric(value=len(counted) / seconds, unit="1/s", better="higher"),
             "iteration_p50_ns": Metric(value=statistics.median(lengths_ns), unit="ns", better="lower"),
             "cpu_per_iteration_ns": Metric(value=cpu_s * 1e9 / len(counted), unit="ns", better="lower"),
-            "iterations": Metric(value=float(len(counted)), unit="1"),
-            "server_cpu_ratio": Metric(value=cpu_s / seconds / len(self.session.placement.server), unit="1"),
+            "iterations": Metric(value=float(len(counted)), unit="count"),
+            "server_cpu_ratio": Metric(
+                value=cpu_s / seconds / len(self.session.placement.server), unit="ratio"
+            ),
         }
         is_told = len(counted) >= _STEADY_COUNT
         return Outcome(

@@ -133,8 +133,8 @@ def capacity_metrics(capacity: "Capacity") -> dict[str, Metric]:
         "requests_per_s_at_slo": value(estimate, "1/s", "higher", why),
         "slo_low_per_s": value(capacity.low_per_s, "1/s", "higher", why),
         "slo_high_per_s": value(capacity.high_per_s, "1/s", "higher", why),
-        "slo_confidence_ratio": value(capacity.confidence, "1", None, why),
-        "search_probes": Metric(value=sum(len(result.probes) for result in capacity.searches), unit="1"),
+        "slo_confidence_ratio": value(capacity.confidence, "ratio", None, why),
+        "search_probes": Metric(value=sum(len(result.probes) for result in capacity.searches), unit="count"),
         "search_s": Metric(value=(capacity.end_ns - capacity.begin_ns) / 1e9, unit="s"),
     }
 
@@ -160,14 +160,16 @@ def _server_metrics(
 
     def share(counter: str) -> Metric:
         gained = counters.total_gain(servers, counter, *span)
-        return value(None if gained is None else gained * 1e-9 / seconds / cpus, "1", None, _NOT_COVERED)
+        return value(None if gained is None else gained * 1e-9 / seconds / cpus, "ratio", None, _NOT_COVERED)
 
     def per_s(counter: str) -> Metric:
         gained = counters.total_gain(roots, counter, *span)
         return value(None if gained is None else gained / seconds, "bytes/s", None, _NOT_COVERED)
 
     return {
-        "server_cpu_ratio": value(None if cpu_s is None else cpu_s / seconds / cpus, "1", None, _NOT_COVERED),
+        "server_cpu_ratio": value(
+            None if cpu_s is None else cpu_s / seconds / cpus, "ratio", None, _NOT_COVERED
+        ),
         "server_cpu_user_ratio": share("cpu_user_ns"),
         "server_cpu_system_ratio": share("cpu_system_ns"),
         "cpu_per_request_ns": value(
@@ -191,7 +193,7 @@ def _stages(servers: Sequence[Sequence[RankStats]], span: tuple[int, int], role:
         whole = sum(gained[kind].values())
         for name, ns in gained[kind].items():
             metrics[f"{role}_{name}_{label}_ratio"] = value(
-                ns / whole if whole else None, "1", None, "no request was answered"
+                ns / whole if whole else None, "ratio", None, "no request was answered"
             )
     return metrics
 
@@ -208,10 +210,12 @@ def _fairness(capacity: "Capacity") -> dict[str, Metric]:
     )
     alone = len(estimates) == 1
     return {
-        "instances": Metric(value=len(estimates), unit="1"),
-        "fairness_jain_ratio": value(jain_index(known) if whole and not alone else None, "1", "higher", why),
+        "instances": Metric(value=len(estimates), unit="count"),
+        "fairness_jain_ratio": value(
+            jain_index(known) if whole and not alone else None, "ratio", "higher", why
+        ),
         "fairness_min_max_ratio": value(
-            min_max_ratio(known) if whole and not alone else None, "1", "higher", why
+            min_max_ratio(known) if whole and not alone else None, "ratio", "higher", why
         ),
     }
 
@@ -236,7 +240,7 @@ def search_checks(capacity: "Capacity") -> list[Check]:
             f" and {high:,.1f} requests/s, with {capacity.confidence:.1%} confidence",
             value=capacity.confidence,
             bound=GOOD_CONFIDENCE,
-            unit="1",
+            unit="ratio",
         )
     else:
         claims = {
@@ -314,7 +318,7 @@ def checksum_check(instances: "Sequence[Instance]", whole: LoadResult) -> Check:
     else:
         claim = f"{len(known)} users' results are those on record, as are {compared} answers under load"
         level = Level.VALID
-    return Check(id="checksum", level=level, claim=claim, value=compared, unit="1")
+    return Check(id="checksum", level=level, claim=claim, value=compared, unit="count")
 
 
 def recorded(work: Mapping[str, str], leaf_work: Mapping[str, str]) -> dict[int, int] | None:

@@ -171,10 +171,10 @@ class LoadHosts:
         from steelyard.bench.load.metrics import value
 
         if self.hosts:
-            return value(None, "1", "lower", f"the load ran on {', '.join(self.hosts)}")
+            return value(None, "ratio", "lower", f"the load ran on {', '.join(self.hosts)}")
         load_s = self.own_cpu_s(load)
         whole_s = None if servers_s is None else load_s + servers_s
-        return value(load_s / whole_s if whole_s else None, "1", "lower", missing)
+        return value(load_s / whole_s if whole_s else None, "ratio", "lower", missing)
 
     def share_checks(self, share: "Metric") -> "list[Check]":
         """Return whether the load took little CPU time of this machine."""

@@ -23,9 +23,9 @@ def load_metrics(load: LoadResult, cpus: int) -> dict[str, Metric]:
     seconds = (load.end_ns - load.begin_ns) / 1e9
     metrics = {
         "requests_per_s": Metric(value=load.throughput_per_s, unit="1/s", better="higher"),
-        "errors": Metric(value=load.requests.errors, unit="1", better="lower"),
-        "load_cpu_user_ratio": Metric(value=load.cpu.user_s / (seconds * cpus), unit="1"),
-        "load_cpu_system_ratio": Metric(value=load.cpu.system_s / (seconds * cpus), unit="1"),
+        "errors": Metric(value=load.requests.errors, unit="count", better="lower"),
+        "load_cpu_user_ratio": Metric(value=load.cpu.user_s / (seconds * cpus), unit="ratio"),
+        "load_cpu_system_ratio": Metric(value=load.cpu.system_s / (seconds * cpus), unit="ratio"),
     }
     kinds: Mapping[str, LatencySummary] = {
         "response": load.latency.response,
@@ -37,7 +37,7 @@ def load_metrics(load: LoadResult, cpus: int) -> dict[str, Metric]:
             missing = "too few requests" if summary.count else "no request was answered"
             metrics[f"{kind}_{percentile}_ns"] = value(number, "ns", "lower", missing)
         metrics[f"{kind}_mean_ns"] = value(summary.mean_ns, "ns", "lower", "no request was answered")
-    metrics["generator_lag_ratio"] = value(lag_ratio(load), "1", "lower", "no request was answered")
+    metrics["generator_lag_ratio"] = value(lag_ratio(load), "ratio", "lower", "no request was answered")
     return metrics
 
 

@@ -107,7 +107,7 @@ def server_metrics(
     looked_up = None if hits is None or misses is None else hits + misses
 
     def share(used_s: float | None) -> Metric:
-        return value(None if used_s is None else used_s / seconds / cpus, "1", None, NOT_COVERED)
+        return value(None if used_s is None else used_s / seconds / cpus, "ratio", None, NOT_COVERED)
 
     def per_request(gained: float | None, unit: str = "1", scale: float = 1.0) -> Metric:
         missing = NOT_COVERED if gained is None else "no request was answered"
@@ -125,7 +125,7 @@ def server_metrics(
         **by_server,
         "cpu_per_request_ns": per_request(total, "ns", 1e9),
         "memcached_hit_ratio": value(
-            hit_ratio, "1", "higher", NOT_COVERED if looked_up is None else "nothing was looked up"
+            hit_ratio, "ratio", "higher", NOT_COVERED if looked_up is None else "nothing was looked up"
         ),
         "memcached_gets_per_request": per_request(looked_up),
         "queries_per_request": per_request(queries),
@@ -154,6 +154,6 @@ def checks(load: LoadResult, metrics: Mapping[str, Metric], hosts: LoadHosts) ->
         else f"{classes.get('2xx', 0)} answers were pages",
         value=other,
         bound=0,
-        unit="1",
+        unit="count",
     )
     yield from hosts.share_checks(metrics["load_cpu_share_ratio"])

@@ -90,7 +90,7 @@ class NutchBench(HadoopBench):
 
         metrics = {
             "crawl_bytes": Metric(value=float(facts["html_bytes"]), unit="bytes"),
-            "links": Metric(value=float(facts["links"]), unit="1"),
+            "links": Metric(value=float(facts["links"]), unit="count"),
         }
         return metrics, [documents_check(results, int(facts["pages"]), "indexed"), queries_check(results)]
 
@@ -113,5 +113,5 @@ def queries_check(results: Mapping[str, Any]) -> "Check":
         claim=claim,
         value=len(wrong) / len(asked),
         bound=0.0,
-        unit="1",
+        unit="ratio",
     )

@@ -42,15 +42,17 @@ def outcome(session: "Session", steps: Sequence[Step], peak_bytes: int) -> Outco
     cpus, load_cpus = len(session.placement.server), max(1, len(session.placement.load))
     moved = sum(load.sent_bytes + load.received_bytes for load in loads)
     metrics |= {
-        "errors": Metric(value=sum(load.requests.errors for load in loads), unit="1", better="lower"),
-        "server_cpu_ratio": Metric(value=server_s / seconds / cpus, unit="1"),
+        "errors": Metric(value=sum(load.requests.errors for load in loads), unit="count", better="lower"),
+        "server_cpu_ratio": Metric(value=server_s / seconds / cpus, unit="ratio"),
         "server_cpu_user_ratio": Metric(
-            value=sum(step.servers.user_s for step in steps) / seconds / cpus, unit="1"
+            value=sum(step.servers.user_s for step in steps) / seconds / cpus, unit="ratio"
         ),
         "server_cpu_system_ratio": Metric(
-            value=sum(step.servers.system_s for step in steps) / seconds / cpus, unit="1"
+            value=sum(step.servers.system_s for step in steps) / seconds / cpus, unit="ratio"
         ),
-        "load_cpu_ratio": Metric(value=load_s / seconds / (far_cpus if hosts.hosts else load_cpus), unit="1"),
+        "load_cpu_ratio": Metric(
+            value=load_s / seconds / (far_cpus if hosts.hosts else load_cpus), unit="ratio"
+        ),
         "requests_per_server_cpu_s": value(
             sum(step.completed for step in steps) / server_s if server_s else None,
             "1/s",
@@ -112,5 +114,5 @@ def _lists_lasted(step: Step) -> Check:
         claim=f"{ratio:.1%} of lpop found an empty list",
         value=ratio,
         bound=BOUNDS.headline_ratio[0],
-        unit="1",
+        unit="ratio",
     )

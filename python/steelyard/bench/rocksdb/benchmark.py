@@ -176,9 +176,9 @@ class RocksDbBench(Benchmark):
         wall_s = sum(step.wall_s for step in self._steps)
         used_s = sum(step.cpu.total_s for step in self._steps)
         metrics["readrandom_scaling_ratio"] = Metric(
-            value=every.result.per_s / one.result.per_s / every.threads, unit="1", better="higher"
+            value=every.result.per_s / one.result.per_s / every.threads, unit="ratio", better="higher"
         )
-        metrics["server_cpu_ratio"] = Metric(value=used_s / wall_s / cpus, unit="1")
+        metrics["server_cpu_ratio"] = Metric(value=used_s / wall_s / cpus, unit="ratio")
         artifacts = {f"rates_{step.name}": f"rates-{step.name}.csv" for step in self._steps}
         return Outcome(
             metrics=metrics,
@@ -242,7 +242,7 @@ def _found(steps: "list[Step]") -> "Check":
         claim=f"{1 - lost:.2%} of the keys looked up were found" if ratios else "no key was looked up",
         value=lost,
         bound=BOUNDS.error_ratio[0],
-        unit="1",
+        unit="ratio",
     )
 
 

@@ -134,18 +134,18 @@ class SparkBench(SparkJob):
         if self._is_here:
             used_s = self._used.total_s
             used_ratio = used_s / self._wall_s / len(self.session.placement.server)
-            metrics["server_cpu_ratio"] = Metric(value=used_ratio, unit="1")
+            metrics["server_cpu_ratio"] = Metric(value=used_ratio, unit="ratio")
         else:
             missing = "the cluster is not this machine: see executor_cpu_ratio"
-            metrics["server_cpu_ratio"] = Metric(value=None, unit="1", missing=missing)
+            metrics["server_cpu_ratio"] = Metric(value=None, unit="ratio", missing=missing)
         hosts = by_host(self._executors)
         metrics |= {
-            "executor_hosts": Metric(value=float(len(hosts)), unit="1"),
+            "executor_hosts": Metric(value=float(len(hosts)), unit="count"),
             "host_cpu_skew_ratio": value(
-                skew(list(hosts.values())), "1", "lower", "the tasks took less than 1 ms"
+                skew(list(hosts.values())), "ratio", "lower", "the tasks took less than 1 ms"
             ),
             "tables_bytes": Metric(value=float(self._tables["events_bytes"]), unit="bytes"),
-            "result_rows": Metric(value=float(self._checksums["expected"]["rows"]), unit="1"),
+            "result_rows": Metric(value=float(self._checksums["expected"]["rows"]), unit="count"),
             "result_bytes": Metric(value=float(self._checksums["output_bytes"]), unit="bytes"),
             "cluster_start_s": Metric(value=self._cluster_s, unit="s", better="lower"),
             "ready_s": Metric(value=self._ready_s, unit="s", better="lower"),

@@ -105,7 +105,7 @@ def _of_step(step: str, stages: Sequence[Stage], slots: int) -> dict[str, Metric
 
 
 def _ratio(part: float, whole: float, better: str | None) -> Metric:
-    return value(part / whole if whole else None, "1", better, "the tasks took less than 1 ms")
+    return value(part / whole if whole else None, "ratio", better, "the tasks took less than 1 ms")
 
 
 def result_check(told: Mapping[str, Any]) -> Check:
@@ -128,7 +128,7 @@ def result_check(told: Mapping[str, Any]) -> Check:
         claim=claim,
         value=len(wrong) / len(told["found"]),
         bound=0.0,
-        unit="1",
+        unit="ratio",
     )
 
 
@@ -142,5 +142,5 @@ def tasks_check(queries: Sequence[Query]) -> Check:
         claim=f"{failed} of {tasks} tasks failed" if failed else f"all {tasks} tasks succeeded",
         value=failed / tasks,
         bound=0.0,
-        unit="1",
+        unit="ratio",
     )

@@ -27,5 +27,5 @@ def times_alike(times_s: Sequence[float], what: str) -> Check:
         claim=claim,
         value=spread,
         bound=_SPREAD_RATIO,
-        unit="1",
+        unit="ratio",
     )

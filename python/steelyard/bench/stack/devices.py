@@ -38,7 +38,7 @@ def disk_metrics(run: Path, span: tuple[int, int], folders: Iterable[Path]) -> d
 _COLUMNS = (
     ("disk_read_bytes_per_s", "bytes/s", "read_bytes"),
     ("disk_written_bytes_per_s", "bytes/s", "written_bytes"),
-    ("disk_busy_ratio", "1", "busy_ns"),
+    ("disk_busy_ratio", "ratio", "busy_ns"),
 )
 
 
@@ -50,8 +50,8 @@ def iowait_metric(run: Path, span: tuple[int, int], cpus: Sequence[int]) -> Metr
         with telemetry.open(run) as recording:
             rates = recording.rates("cpu", *span, ["iowait_ns"])
     except SteelyardError as error:
-        return value(None, "1", None, error.message)
+        return value(None, "ratio", None, error.message)
     used = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
     waited = rates.total("iowait_ns", used) if used else None
     ratio = None if waited is None else waited / 1e9 / len(used)
-    return value(ratio, "1", None, rates.missing or "telemetry has no reading of the servers' CPUs")
+    return value(ratio, "ratio", None, rates.missing or "telemetry has no reading of the servers' CPUs")

@@ -113,9 +113,9 @@ def _server_metrics(
     return {
         "fast_requests_per_s": value(fast, "1/s", "higher", missing),
         "slow_requests_per_s": value(slow, "1/s", "higher", missing),
-        "hit_ratio": value(ratio, "1", None, missing),
-        "server_cpu_user_ratio": value(per_s("cpu_user_ns", share), "1", None, missing),
-        "server_cpu_system_ratio": value(per_s("cpu_system_ns", share), "1", None, missing),
+        "hit_ratio": value(ratio, "ratio", None, missing),
+        "server_cpu_user_ratio": value(per_s("cpu_user_ns", share), "ratio", None, missing),
+        "server_cpu_system_ratio": value(per_s("cpu_system_ns", share), "ratio", None, missing),
         "network_received_bytes_per_s": value(per_s("bytes_read"), "bytes/s", None, missing),
         "network_sent_bytes_per_s": value(per_s("bytes_written"), "bytes/s", None, missing),
         "evictions_per_s": value(per_s("evictions"), "1/s", None, missing),

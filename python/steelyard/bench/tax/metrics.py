@@ -27,14 +27,14 @@ def outcome(result: TaxResult, artifacts: Mapping[str, str]) -> Outcome:
         )
     scaling = scaling_ratio(result.benchmarks)
     if scaling is not None:
-        metrics["scaling_ratio"] = Metric(value=scaling, unit="1", better="higher")
+        metrics["scaling_ratio"] = Metric(value=scaling, unit="ratio", better="higher")
     measures = [measure for row in result.benchmarks for measure in (row.one, row.all) if measure is not None]
     if measures:
         wide = sum(measure.wide for measure in measures) / len(measures)
         metrics["score_interval_ratio"] = _interval(result.score_all or result.score_one)
-        metrics["wide_ratio"] = Metric(value=wide, unit="1", better="lower")
+        metrics["wide_ratio"] = Metric(value=wide, unit="ratio", better="lower")
         metrics["disturbed_ratio"] = _disturbed(result)
-    metrics["rounds"] = Metric(value=result.rounds, unit="1", better="higher")
+    metrics["rounds"] = Metric(value=result.rounds, unit="count", better="higher")
     return Outcome(
         metrics=metrics,
         loads=None,
@@ -62,17 +62,17 @@ def _disturbed(result: TaxResult) -> Metric:
     rows = [row for row in result.benchmarks if not row.waits]
     measures = [measure for row in rows for measure in (row.one, row.all) if measure is not None]
     if not measures:
-        return Metric(unit="1", better="lower", missing="every benchmark waits itself")
+        return Metric(unit="ratio", better="lower", missing="every benchmark waits itself")
     batches = sum(measure.batches for measure in measures)
-    return Metric(value=sum(each.disturbed for each in measures) / batches, unit="1", better="lower")
+    return Metric(value=sum(each.disturbed for each in measures) / batches, unit="ratio", better="lower")
 
 
 def _interval(score: TaxScore | None) -> Metric:
     """Return half of the width of a score's interval, over the score."""
     if score is None or score.interval_low_per_s is None or score.interval_high_per_s is None:
-        return Metric(unit="1", better="lower", missing="too few rounds for an interval")
+        return Metric(unit="ratio", better="lower", missing="too few rounds for an interval")
     half = (score.interval_high_per_s - score.interval_low_per_s) / 2
-    return Metric(value=half / score.rate_per_s, unit="1", better="lower")
+    return Metric(value=half / score.rate_per_s, unit="ratio", better="lower")
 
 
 def _score_metrics(score: TaxScore, infix: str) -> dict[str, Metric]:

@@ -27,8 +27,8 @@ def outcome(result: TranscodeResult, artifacts: Mapping[str, str]) -> Outcome:
         "input_bytes_per_s": _rate(
             result.kinds, cpus, [kind.input_bytes for kind in result.kinds], "bytes/s"
         ),
-        "busy_cpu_ratio": Metric(value=result.busy_ratio, unit="1", better="higher", missing=no_busy),
-        "server_cpu_ratio": Metric(value=used_ratio, unit="1", better="higher"),
+        "busy_cpu_ratio": Metric(value=result.busy_ratio, unit="ratio", better="higher", missing=no_busy),
+        "server_cpu_ratio": Metric(value=used_ratio, unit="ratio", better="higher"),
     }
     for encoder, quality in cells(result):
         kinds = cell(result, encoder, quality)
@@ -37,7 +37,7 @@ def outcome(result: TranscodeResult, artifacts: Mapping[str, str]) -> Outcome:
         metrics[f"{name}_bits_per_pixel"] = _bits_per_pixel(kinds)
         metrics[f"{name}_psnr_y_db"] = _mean(kinds, [kind.psnr_y_db for kind in kinds], "dB")
         metrics[f"{name}_ssim"] = _mean(kinds, [kind.ssim for kind in kinds], "1")
-    metrics["jobs"] = Metric(value=sum(kind.jobs for kind in result.kinds), unit="1")
+    metrics["jobs"] = Metric(value=sum(kind.jobs for kind in result.kinds), unit="count")
     peak = max((kind.rss_bytes_max for kind in result.kinds), default=0)
     metrics["encoder_rss_max_bytes"] = Metric(
         value=peak or None, unit="bytes", better="lower", missing=None if peak else "no job was completed"
@@ -112,7 +112,7 @@ def _completed(result: TranscodeResult) -> Check:
         f" at least once in {seconds:.1f} s",
         value=total - never,
         bound=total,
-        unit="1",
+        unit="count",
     )
 
 
@@ -136,5 +136,5 @@ def _checksums(result: TranscodeResult) -> Check:
         claim=claim,
         value=len(differ),
         bound=0,
-        unit="1",
+        unit="count",
     )

@@ -69,8 +69,7 @@ def _cell(metric: Metric | None) -> Cell:
         return Cell("–")
     if metric.value is None:
         return Cell("–", metric.missing or "")
-    unit = "ratio" if metric.unit == "1" else metric.unit
-    return Cell(fmt.quantity(metric.value, unit), fmt.raw(metric.value, unit))
+    return Cell(fmt.quantity(metric.value, metric.unit), fmt.raw(metric.value, metric.unit))
 
 
 def _servers(metrics: Mapping[str, Metric]) -> Table:

@@ -64,8 +64,10 @@ def test_what_the_samples_do_not_cover_is_missing_with_a_reason():
 def judged(load, classes=None, server=0.95, share=0.01):
     requests = load.requests.model_copy(update={"answers_by_class": classes or {"2xx": 100}})
     found = {
-        "server_cpu_ratio": Metric(value=server, unit="1", missing=None if server is not None else "why"),
-        "load_cpu_share_ratio": Metric(value=share, unit="1", missing=None if share is not None else "why"),
+        "server_cpu_ratio": Metric(value=server, unit="ratio", missing=None if server is not None else "why"),
+        "load_cpu_share_ratio": Metric(
+            value=share, unit="ratio", missing=None if share is not None else "why"
+        ),
     }
     return {
         check.id: check

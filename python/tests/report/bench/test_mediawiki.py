@@ -14,9 +14,9 @@ from steelyard.report.format import plain
 def data(tmp_path):
     metrics = {
         "requests_per_s": Metric(value=40.0, unit="1/s"),
-        "server_cpu_ratio": Metric(value=0.95, unit="1"),
-        "php_fpm_cpu_ratio": Metric(value=0.85, unit="1"),
-        "memcached_hit_ratio": Metric(value=None, unit="1", missing="nothing was looked up"),
+        "server_cpu_ratio": Metric(value=0.95, unit="ratio"),
+        "php_fpm_cpu_ratio": Metric(value=0.85, unit="ratio"),
+        "memcached_hit_ratio": Metric(value=None, unit="ratio", missing="nothing was looked up"),
         "queries_per_request": Metric(value=12.25, unit="1"),
     }
     return SimpleNamespace(run=SimpleNamespace(metrics=metrics), folder=tmp_path)

@@ -76,9 +76,9 @@ def gc_metrics(log: Path, span: tuple[int, int]) -> dict[str, Metric]:
     seen = pauses or []
     stopped_ns = sum(pause.duration_ns for pause in seen)
     return {
-        "gc_pauses": value(None if pauses is None else len(seen), "1", None, missing),
+        "gc_pauses": value(None if pauses is None else len(seen), "count", None, missing),
         "gc_pause_ratio": value(
-            None if pauses is None else stopped_ns / (span[1] - span[0]), "1", "lower", missing
+            None if pauses is None else stopped_ns / (span[1] - span[0]), "ratio", "lower", missing
         ),
         "gc_pause_max_ns": value(max((p.duration_ns for p in seen), default=None), "ns", "lower", missing),
         "heap_used_max_bytes": value(max((p.used_bytes for p in seen), default=None), "bytes", None, missing),

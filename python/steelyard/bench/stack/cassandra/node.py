@@ -118,7 +118,7 @@ class OpenFiles:
             claim=enough if self.allowed == self.asked else f"{enough}, not {self.asked}: the hard limit",
             value=self.allowed,
             bound=self.asked,
-            unit="1",
+            unit="count",
         )
 
 

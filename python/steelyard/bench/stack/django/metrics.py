@@ -53,9 +53,9 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
     metrics = {
         **load_metrics(load, hosts.load_cpus(load, len(session.placement.load))),
         **operation_metrics(load),
-        "server_cpu_ratio": Metric(value=total.total_s / seconds / cpus, unit="1"),
-        "server_cpu_user_ratio": Metric(value=total.user_s / seconds / cpus, unit="1"),
-        "server_cpu_system_ratio": Metric(value=total.system_s / seconds / cpus, unit="1"),
+        "server_cpu_ratio": Metric(value=total.total_s / seconds / cpus, unit="ratio"),
+        "server_cpu_user_ratio": Metric(value=total.user_s / seconds / cpus, unit="ratio"),
+        "server_cpu_system_ratio": Metric(value=total.system_s / seconds / cpus, unit="ratio"),
         "requests_per_server_cpu_s": value(
             load.completed_in_phase / total.total_s if total.total_s else None,
             "1/s",
@@ -69,7 +69,7 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
         "ready_s": value(facts.servers.ready_s, "s", "lower", "the application did not answer"),
         "cassandra_ready_s": value(facts.servers.node.ready_s, "s", "lower", "the node did not answer"),
         "fill_s": value(facts.servers.fill_s, "s", None, "the data were not stored"),
-        "rows": value(facts.servers.rows, "1", None, "the data were not stored"),
+        "rows": value(facts.servers.rows, "count", None, "the data were not stored"),
         "warmup_s": value(facts.warmup.duration_s if facts.warmup else None, "s", None, "no warm-up"),
     }
     artifacts = {"load": "load.json", "latency": "latency.hlog", "mix": "mix.toml", "gc_log": GC_LOG}
@@ -94,7 +94,7 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
 def _shares(used: Mapping[str, CpuTime], total_s: float) -> dict[str, Metric]:
     return {
         f"{name}_cpu_share_ratio": value(
-            time.total_s / total_s if total_s else None, "1", None, "the servers used no CPU time"
+            time.total_s / total_s if total_s else None, "ratio", None, "the servers used no CPU time"
         )
         for name, time in used.items()
     }
@@ -113,7 +113,7 @@ def cache_metrics(stats: Sequence[Mapping[str, str]], seconds: float) -> dict[st
     return {
         "hit_ratio": value(
             hits / lookups if hits is not None and lookups else None,
-            "1",
+            "ratio",
             None,
             missing if lookups is None else "nothing was looked up",
         ),
@@ -132,7 +132,7 @@ def _workers(servers: Servers) -> Check:
         claim=claim,
         value=len(deaths),
         bound=0,
-        unit="1",
+        unit="count",
     )
 
 
@@ -146,5 +146,5 @@ def _answers(load: LoadResult) -> Check:
         claim=f"{other} answers were redirects" if other else "no answer was a redirect",
         value=other,
         bound=0,
-        unit="1",
+        unit="count",
     )

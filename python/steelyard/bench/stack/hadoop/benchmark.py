@@ -281,10 +281,10 @@ class HadoopBench(Benchmark):
         if self._cluster is not None:
             used_s = self._used.total_s
             used_ratio = used_s / self._wall_s / len(self.session.placement.server)
-            metrics["server_cpu_ratio"] = Metric(value=used_ratio, unit="1")
+            metrics["server_cpu_ratio"] = Metric(value=used_ratio, unit="ratio")
         else:
             missing = "the cluster is not this machine: see task_cpu_ratio"
-            metrics["server_cpu_ratio"] = Metric(value=None, unit="1", missing=missing)
+            metrics["server_cpu_ratio"] = Metric(value=None, unit="ratio", missing=missing)
         metrics |= {
             **own_metrics,
             "result_bytes": Metric(value=float(self._results["found"][0]["bytes"]), unit="bytes"),

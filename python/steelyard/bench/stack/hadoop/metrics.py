@@ -33,10 +33,10 @@ def round_metrics(rounds: Sequence[Round], slots: int, documents: int) -> dict[s
         ),
         "round_s": Metric(value=seconds / count, unit="s", better="lower"),
         "shuffle_bytes": Metric(value=total("shuffled_bytes") / count, unit="bytes"),
-        "spilled_records": Metric(value=total("spilled_records") / count, unit="1", better="lower"),
+        "spilled_records": Metric(value=total("spilled_records") / count, unit="count", better="lower"),
         "spilled_ratio": value(
             total("spilled_records") / records if (records := total("output_records", "map")) else None,
-            "1",
+            "ratio",
             "lower",
             "no record left a map task",
         ),
@@ -56,14 +56,14 @@ def _of_phase(name: str, phases: Sequence[Phase], slots: int) -> dict[str, Metri
 
     return {
         f"{name}_s": Metric(value=seconds / len(phases), unit="s", better="lower"),
-        f"{name}_tasks": Metric(value=total("tasks") / len(phases), unit="1"),
+        f"{name}_tasks": Metric(value=total("tasks") / len(phases), unit="count"),
         f"{name}_cpu_ratio": _ratio(total("cpu_s"), seconds * slots, None),
         f"{name}_gc_ratio": _ratio(total("gc_s"), total("run_s"), "lower"),
     }
 
 
 def _ratio(part: float, whole: float, better: str | None) -> Metric:
-    return value(part / whole if whole else None, "1", better, _SHORT)
+    return value(part / whole if whole else None, "ratio", better, _SHORT)
 
 
 def result_check(told: Mapping[str, Any]) -> Check:
@@ -106,5 +106,5 @@ def _check(name: str, holds: bool, claim: str, ratio: float) -> Check:
         claim=claim,
         value=ratio,
         bound=0.0,
-        unit="1",
+        unit="ratio",
     )

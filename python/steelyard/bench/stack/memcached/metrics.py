@@ -48,15 +48,17 @@ def outcome(
     hosts = LoadHosts.of(session.settings)
     metrics = {
         **load_metrics(whole, hosts.load_cpus(whole, len(session.placement.load))),
-        "hit_ratio": value(hits / lookups if hits is not None and lookups else None, "1", None, _NO_LOOKUPS),
+        "hit_ratio": value(
+            hits / lookups if hits is not None and lookups else None, "ratio", None, _NO_LOOKUPS
+        ),
         "evictions_per_s": value(_per(gained("evictions"), seconds), "1/s", "lower", "not reported"),
         "stored_bytes": value(_number(after, "bytes"), "bytes", None, "not reported"),
         "network_bytes_per_s": Metric(
             value=(whole.sent_bytes + whole.received_bytes) / seconds, unit="bytes/s"
         ),
-        "server_cpu_ratio": Metric(value=cpu.total_s / seconds / cpus, unit="1"),
-        "server_cpu_user_ratio": Metric(value=cpu.user_s / seconds / cpus, unit="1"),
-        "server_cpu_system_ratio": Metric(value=cpu.system_s / seconds / cpus, unit="1"),
+        "server_cpu_ratio": Metric(value=cpu.total_s / seconds / cpus, unit="ratio"),
+        "server_cpu_user_ratio": Metric(value=cpu.user_s / seconds / cpus, unit="ratio"),
+        "server_cpu_system_ratio": Metric(value=cpu.system_s / seconds / cpus, unit="ratio"),
         "requests_per_server_cpu_s": value(
             whole.completed_in_phase / cpu.total_s if cpu.total_s else None,
             "1/s",
