@@ -16,7 +16,7 @@ from steelyard.analyze.load_hosts import load_hosts
 from steelyard.analyze.operations.operations import Operations
 from steelyard.analyze.operations.stalls import Stalls
 from steelyard.analyze.operations.telemetry_correlation import Correlates
-from steelyard.analyze.own_cpu import OwnCpu, own_cpu
+from steelyard.analyze.own_cpu import OwnCpu, foreign_ratio, own_cpu
 from steelyard.analyze.pressure import disk_limits
 from steelyard.analyze.pressure.disk_limits import GroupLimit, LimitedDisk
 from steelyard.analyze.pressure.kernel_activity import Activity, observe_activity
@@ -149,6 +149,8 @@ class Conditions:
     generator: GeneratorUse | None = None
     missing: dict[str, str] = field(default_factory=dict)
     """Source -> why it gave nothing."""
+    foreign_ratio: float | None = None
+    """What other processes used of the run's CPUs, as its verdict says; None where that was not measured."""
     foreign_load: bool = False
     """Whether the run's verdict objects to work of others on the run's CPUs."""
     has_load: bool = True
@@ -251,6 +253,7 @@ def observe(
         missing=dict(reader.missing),
         own_cpu=own_cpu(run.metrics, len(server), None if run.cpus.load is None else len(load_set)),
         activity=observe_activity(reader.read, machine=machine) if whole else Activity(),
+        foreign_ratio=foreign_ratio(run, cpus),
         foreign_load=any(check.id == "foreign-load" for check in run.verdict.reasons)
         if run.verdict
         else False,

@@ -18,7 +18,7 @@ _BUSY = ("user_ns", "nice_ns", "system_ns")
 _INTERRUPTS = ("irq_ns", "softirq_ns")
 _MODES = (*_BUSY, *_INTERRUPTS, "steal_ns", "idle_ns", "iowait_ns")
 _NAMED_FROM_RATIO = 0.01
-"""Foreign processes below this share of one CPU are not worth naming."""
+"""What used less of one CPU is not worth naming."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,30 @@ class Interference:
     missing: str | None = None
     steal_ratio: float | None = None
     foreign_ratio: float | None = None
+    """That of other processes, without ``kernel_ratio``."""
     foreign_commands: tuple[str, ...] = ()
+    kernel_ratio: float = 0.0
+    """That of kernel threads, which do what others ask for (writes, packets, reclaim), the run among them; 0
+    where the run may not use all CPUs, so that it is not known on which of them they ran."""
     quota_throttled_ratio: float | None = None
     thermal_throttles: float | None = None
     server_busy_ratio: float | None = None
     """Share of the servers' CPUs' time that was not idle, stolen time included."""
     reasons: dict[str, str] = field(default_factory=dict)
+
+    def foreign_claim(self, *, names: bool) -> str:
+        """Return what other processes used, in words, with the names of the busiest if ``names``.
+
+        >>> found = Interference(foreign_ratio=0.21, foreign_commands=("cc1",), kernel_ratio=0.02)
+        >>> found.foreign_claim(names=True)
+        'other processes used 21.0% of the CPU time of the run, mostly cc1 (kernel threads: 2.0%)'
+        """
+        listed = ", ".join(self.foreign_commands) if names else ""
+        claim = f"other processes used {self.foreign_ratio or 0.0:.1%} of the CPU time of the run"
+        kernel = (
+            f" (kernel threads: {self.kernel_ratio:.1%})" if self.kernel_ratio >= _NAMED_FROM_RATIO else ""
+        )
+        return f"{claim}{f', mostly {listed}' if listed else ''}{kernel}"
 
 
 def observe(
@@ -59,7 +77,7 @@ def observe(
     they are left out, and foreign load may be underestimated by them.
     """
     reasons: dict[str, str] = {}
-    steal, busy = _cpu(
+    steal, busy, is_whole = _cpu(
         recording,
         begin_ns,
         end_ns,
@@ -68,16 +86,19 @@ def observe(
         reasons=reasons,
     )
     seconds = (end_ns - begin_ns) / 1e9
+    processes = _processes(recording, begin_ns, end_ns)
+    kernel = sum(one.cpus for one in processes if one.is_kernel) / len(cpus) if is_whole and cpus else 0.0
     foreign = None
     if own_cpu_s is None:
         reasons["foreign"] = "the CPU time of the run's own processes is not known"
     elif busy is not None and seconds > 0:
         # Tick-based accounting may charge interrupts to whoever runs, which is mostly us: below zero is zero.
-        foreign = max(0.0, busy - own_cpu_s / (seconds * len(cpus)))
+        foreign = max(0.0, busy - own_cpu_s / (seconds * len(cpus)) - kernel)
     return Interference(
         steal_ratio=steal,
         foreign_ratio=foreign,
-        foreign_commands=_foreign_commands(recording, begin_ns, end_ns, own_commands),
+        foreign_commands=_foreign_commands(processes, own_commands, named_kernel=not is_whole),
+        kernel_ratio=kernel,
         quota_throttled_ratio=_quota(recording, begin_ns, end_ns, own_cgroups),
         thermal_throttles=_thermal(recording, begin_ns, end_ns),
         server_busy_ratio=_server_busy(recording, begin_ns, end_ns, server_cpus),
@@ -93,12 +114,13 @@ def _cpu(
     cpus: Sequence[int],
     columns: Sequence[str],
     reasons: dict[str, str],
-) -> tuple[float | None, float | None]:
+) -> tuple[float | None, float | None, bool]:
+    """Return shares stolen and busy, and whether ``cpus`` are all CPUs."""
     rates = recording.rates("cpu", begin_ns, end_ns)
     used = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
     if rates.missing is not None or not used:
         reasons["cpu"] = rates.missing or "the recording lacks the used CPUs"
-        return None, None
+        return None, None, False
     steal = _sum(used, ("steal_ns",))
     busy = _sum(used, columns)
     if steal is None or busy is None:
@@ -107,6 +129,7 @@ def _cpu(
     return (
         None if steal is None else steal / accounted,
         None if busy is None else busy / accounted,
+        len(used) == len(rates.entities),
     )
 
 
@@ -134,19 +157,37 @@ def _sum(entities: "Sequence[EntityRates]", columns: Sequence[str]) -> float | N
     return sum(known) if known and len(known) == len(values) else None
 
 
-def _foreign_commands(
-    recording: "Recording", begin_ns: int, end_ns: int, own_commands: Sequence[str]
-) -> tuple[str, ...]:
-    rates = recording.rates("process", begin_ns, end_ns)
-    used: dict[str, float] = {}
-    for entity in rates.entities:
-        command = str(entity.entity.get("command"))
+@dataclass(frozen=True, slots=True)
+class _Process:
+    command: str
+    cpus: float
+    """CPU time over the whole window: one that lived for a moment was busy for that moment."""
+    is_kernel: bool
+
+
+def _processes(recording: "Recording", begin_ns: int, end_ns: int) -> list[_Process]:
+    found = []
+    for entity in recording.rates("process", begin_ns, end_ns).entities:
         gains = [entity.rates[name].increment for name in ("user_ns", "system_ns") if name in entity.rates]
-        # Of the whole window: one that lived for a moment was busy for that moment.
-        share = sum(gain or 0.0 for gain in gains) / max(end_ns - begin_ns, 1)
+        resident = entity.gauges.get("rss_bytes")
+        # A kernel thread has no memory of its own.
+        is_kernel = resident is not None and resident.high == 0
+        cpus = sum(gain or 0.0 for gain in gains) / max(end_ns - begin_ns, 1)
+        found.append(_Process(str(entity.entity.get("command")), cpus, is_kernel))
+    return found
+
+
+def _foreign_commands(
+    processes: Sequence[_Process], own_commands: Sequence[str], *, named_kernel: bool
+) -> tuple[str, ...]:
+    used: dict[str, float] = {}
+    for one in processes:
         # The kernel cuts names to 15 characters (proc_pid_comm(5)).
-        if not any(command[:15] == own[:15] for own in own_commands):
-            used[command] = used.get(command, 0.0) + share
+        if any(one.command[:15] == own[:15] for own in own_commands) or (one.is_kernel and not named_kernel):
+            continue
+        # A worker of the kernel is called by what it does at the moment.
+        command = one.command.partition("/")[0] if one.is_kernel else one.command
+        used[command] = used.get(command, 0.0) + one.cpus
     ranked = sorted(used, key=lambda command: -used[command])
     return tuple(command for command in ranked[:3] if used[command] >= _NAMED_FROM_RATIO)
 

@@ -9,12 +9,13 @@ Not here: measuring it (``bench``), and who the neighbours are (``interference``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steelyard.analyze.utilisation import reached_ratio
-from steelyard.records import Metric
+from steelyard.analyze.values import cpus_in
+from steelyard.records import Metric, Run
 
 if TYPE_CHECKING:
     from steelyard.analyze.conditions import Conditions
@@ -90,6 +91,9 @@ def blame(conditions: Conditions) -> CpuBlame:
     stolen, ran = use.modes.get("steal", 0.0) * count, use.own_ratio * count
     if conditions.target is None and conditions.own_cpu is None:
         return CpuBlame(ran, None, stolen)
+    if conditions.foreign_ratio is not None:
+        # One figure, one source: what Steelyard and kernel threads used is neither's.
+        return CpuBlame(own, conditions.foreign_ratio * count, stolen)
     # Read over slightly other spans, the program may come out above the machine by that little.
     return CpuBlame(own, None if own is None else max(0.0, ran - own), stolen)
 
@@ -99,6 +103,13 @@ def own_cpus(conditions: Conditions) -> float | None:
     if conditions.target is not None:
         return conditions.target.cpus.value
     return None if conditions.own_cpu is None else conditions.own_cpu.all
+
+
+def foreign_ratio(run: Run, cpus: Collection[int]) -> float | None:
+    """Return the share of ``cpus``, all there are, that others used by the verdict; None if it used some."""
+    if run.verdict is None or not cpus_in(run.cpus.server) | cpus_in(run.cpus.load) >= set(cpus):
+        return None
+    return next((check.value for check in run.verdict.checks if check.id == "foreign-load"), None)
 
 
 def server_used_ratio(conditions: Conditions) -> float | None:

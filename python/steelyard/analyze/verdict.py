@@ -379,34 +379,22 @@ def _disturbed(evidence: Evidence) -> tuple[float, float]:
 
 
 def _foreign(evidence: Evidence, interference: Interference) -> Check:
-    listed = ", ".join(interference.foreign_commands)
-    names = (
-        f", mostly {listed}"
-        if listed and (interference.foreign_ratio or 0.0) > BOUNDS.headline_ratio[0]
-        else ""
-    )
     return _share(
         "foreign-load",
         interference.foreign_ratio,
         _disturbed(evidence),
-        lambda value: f"other processes used {value:.1%} of the CPU time of the run{names}",
+        lambda value: interference.foreign_claim(names=value > BOUNDS.headline_ratio[0]),
         interference.reasons.get("foreign") or interference.reasons.get("cpu"),
     )
 
 
 def _throttling(evidence: Evidence, quota: float) -> Check:
-    level = _above(quota, BOUNDS.headline_ratio)
+    bounds = BOUNDS.headline_ratio
+    level = _above(quota, bounds)
     claim = f"a CPU quota throttled a cgroup for {quota:.1%} of the measure phase"
     if evidence.limited_on_purpose and quota > 0:
         level, claim = Level.VALID, f"{claim}, as requested with the cpu-limit hook"
-    return Check(
-        id="throttled-quota",
-        level=level,
-        claim=claim,
-        value=quota,
-        bound=BOUNDS.headline_ratio[0],
-        unit="ratio",
-    )
+    return Check(id="throttled-quota", level=level, claim=claim, value=quota, bound=bounds[0], unit="ratio")
 
 
 def _memory(evidence: Evidence) -> Iterator[Check]:

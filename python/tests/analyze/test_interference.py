@@ -83,3 +83,35 @@ def test_other_cpus_are_not_counted(tmp_path: Path) -> None:
     rows = cpu({"user": 1.0}, cpus=4)
     quiet = [row | {"user_ns": 0} if row["cpu"] in (0, 1) else row for row in rows]
     assert found_in(tmp_path, {"cpu": quiet}, own_cpu_s=0.0).foreign_ratio == 0.0
+
+
+def processes(*shares: tuple[str, float, int]) -> list[dict[str, object]]:
+    """Rows of processes: command, CPUs in the kernel, resident bytes."""
+    return [
+        {"time_ns": BEGIN + tick * SECOND, "pid": pid, "start_ticks": 1, "command": command, "threads": 1}
+        | {"user_ns": 0, "system_ns": int(tick * SECOND * share), "rss_bytes": resident}
+        | {"minor_faults": 0, "major_faults": 0}
+        for tick in range(11)
+        for pid, (command, share, resident) in enumerate(shares, start=10)
+    ]
+
+
+WORKERS = (("kworker/1:1H-kblockd", 0.2, 0), ("kworker/0:0H+kblockd", 0.1, 0), ("rival", 0.1, 4096))
+
+
+def test_kernel_threads_are_no_other_processes(tmp_path: Path) -> None:
+    """A program that writes has its bytes written by them."""
+    found = found_in(tmp_path, {"cpu": cpu(SHARES), "process": processes(*WORKERS)}, own_cpu_s=8.0)
+    # Of 2 CPUs 0.65 is busy, 0.4 is the run's and 0.15 is that of kernel threads.
+    assert found.kernel_ratio == pytest.approx(0.15)
+    assert found.foreign_ratio == pytest.approx(0.65 - 0.4 - 0.15)
+    assert found.foreign_commands == ("rival",)
+    claim = "other processes used 10.0% of the CPU time of the run, mostly rival (kernel threads: 15.0%)"
+    assert found.foreign_claim(names=True) == claim
+
+
+def test_kernel_threads_are_named_where_they_may_have_run_on_other_cpus(tmp_path: Path) -> None:
+    tables = {"cpu": cpu(SHARES, cpus=4), "process": processes(*WORKERS)}
+    found = found_in(tmp_path, tables, own_cpu_s=8.0)
+    assert (found.kernel_ratio, found.foreign_ratio) == (0.0, pytest.approx(0.65 - 0.4))
+    assert found.foreign_commands == ("kworker", "rival")
