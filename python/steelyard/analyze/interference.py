@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from steelyard.analyze.process_times import ProcessTime, process_times
+
 if TYPE_CHECKING:
     # For types only: reading recordings loads a query engine, which not every run comes to need.
     from steelyard.telemetry import EntityRates, Recording
@@ -86,8 +88,10 @@ def observe(
         reasons=reasons,
     )
     seconds = (end_ns - begin_ns) / 1e9
-    processes = _processes(recording, begin_ns, end_ns)
-    kernel = sum(one.cpus for one in processes if one.is_kernel) / len(cpus) if is_whole and cpus else 0.0
+    processes = process_times(recording, begin_ns, end_ns)
+    kernel = 0.0
+    if is_whole and seconds > 0:
+        kernel = sum(one.total_ns for one in processes if one.is_kernel) / (1e9 * seconds * len(cpus))
     foreign = None
     if own_cpu_s is None:
         reasons["foreign"] = "the CPU time of the run's own processes is not known"
@@ -97,7 +101,12 @@ def observe(
     return Interference(
         steal_ratio=steal,
         foreign_ratio=foreign,
-        foreign_commands=_foreign_commands(processes, own_commands, named_kernel=not is_whole),
+        foreign_commands=_foreign_commands(
+            processes,
+            own_commands,
+            named_from_ns=_NAMED_FROM_RATIO * seconds * 1e9,
+            named_kernel=not is_whole,
+        ),
         kernel_ratio=kernel,
         quota_throttled_ratio=_quota(recording, begin_ns, end_ns, own_cgroups),
         thermal_throttles=_thermal(recording, begin_ns, end_ns),
@@ -157,28 +166,12 @@ def _sum(entities: "Sequence[EntityRates]", columns: Sequence[str]) -> float | N
     return sum(known) if known and len(known) == len(values) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    command: str
-    cpus: float
-    """CPU time over the whole window: one that lived for a moment was busy for that moment."""
-    is_kernel: bool
-
-
-def _processes(recording: "Recording", begin_ns: int, end_ns: int) -> list[_Process]:
-    found = []
-    for entity in recording.rates("process", begin_ns, end_ns).entities:
-        gains = [entity.rates[name].increment for name in ("user_ns", "system_ns") if name in entity.rates]
-        resident = entity.gauges.get("rss_bytes")
-        # A kernel thread has no memory of its own.
-        is_kernel = resident is not None and resident.high == 0
-        cpus = sum(gain or 0.0 for gain in gains) / max(end_ns - begin_ns, 1)
-        found.append(_Process(str(entity.entity.get("command")), cpus, is_kernel))
-    return found
-
-
 def _foreign_commands(
-    processes: Sequence[_Process], own_commands: Sequence[str], *, named_kernel: bool
+    processes: Sequence[ProcessTime],
+    own_commands: Sequence[str],
+    *,
+    named_from_ns: float,
+    named_kernel: bool,
 ) -> tuple[str, ...]:
     used: dict[str, float] = {}
     for one in processes:
@@ -187,9 +180,9 @@ def _foreign_commands(
             continue
         # A worker of the kernel is called by what it does at the moment.
         command = one.command.partition("/")[0] if one.is_kernel else one.command
-        used[command] = used.get(command, 0.0) + one.cpus
+        used[command] = used.get(command, 0.0) + one.total_ns
     ranked = sorted(used, key=lambda command: -used[command])
-    return tuple(command for command in ranked[:3] if used[command] >= _NAMED_FROM_RATIO)
+    return tuple(command for command in ranked[:3] if used[command] >= named_from_ns)
 
 
 def _quota(recording: "Recording", begin_ns: int, end_ns: int, own_cgroups: Sequence[str]) -> float | None:

@@ -17,6 +17,7 @@ from steelyard._base import SteelyardError, read_tail
 from steelyard.analyze import Conditions, Finding, explain
 from steelyard.analyze.conditions import observe
 from steelyard.analyze.pressure.vmstat_histograms import Histogram, vmstat_histograms
+from steelyard.analyze.process_times import ProcessTime, process_times
 from steelyard.analyze.profiles.figures import ReadProfile, read_profile
 from steelyard.analyze.run_files import PROFILES
 from steelyard.analyze.sessions import NOT_COMPARED
@@ -40,7 +41,7 @@ from steelyard.records import (
     read,
     read_lines,
 )
-from steelyard.telemetry import Rates, Recording
+from steelyard.telemetry import Recording
 
 # A folder may hold thousands of runs; the report looks for its siblings among the nearest ones only.
 _SIBLINGS_AT_MOST = 200
@@ -84,7 +85,7 @@ class ReportData:
     score: Score | Refusal | None
     headline: tuple[str, ...]
     lacking: tuple[Lack, ...]
-    processes: Rates | None = None
+    processes: Sequence[ProcessTime] = ()
     pressure: tuple[PressurePoint, ...] = ()
     histograms: tuple[Histogram, ...] = ()
     """vmstat's columns over the measure phase, of a characterization."""
@@ -163,7 +164,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         steps = _steps(recording, run, machine)
     except SteelyardError as error:
         lacking.append(Lack("telemetry", error.message))
-        conditions, processes, recording, histograms, steps = Conditions(0, 1), None, None, (), ()
+        conditions, processes, recording, histograms, steps = Conditions(0, 1), (), None, (), ()
     if recording is not None:
         lacking += [
             Lack(f"{source.name} telemetry", source.reason or "not available on this machine")
@@ -338,10 +339,10 @@ def _load_profile(folder: Path) -> ReadProfile | None:
     return read_profile(folder, name=name) if (folder / name).is_file() else None
 
 
-def _processes(recording: Recording | None, measure: Phase | None) -> Rates | None:
+def _processes(recording: Recording | None, measure: Phase | None) -> Sequence[ProcessTime]:
     if recording is None or measure is None or measure.end_ns is None:
-        return None
-    return recording.rates("process", measure.begin_ns, measure.end_ns)
+        return ()
+    return process_times(recording, measure.begin_ns, measure.end_ns)
 
 
 def _logs(run: Run, folder: Path, last_bytes: int = 4000) -> dict[str, str]:

@@ -376,30 +376,22 @@ def _processes(run: Run) -> list[dict[str, str]]:
 
 def _top(data: ReportData) -> list[dict[str, str]]:
     """Return the processes that used most CPU in the measure phase: shares of the whole of it."""
-    if data.processes is None:
+    measure = data.measure
+    if not data.processes or measure is None or measure.end_ns is None:
         return []
-    whole_ns = max(data.processes.end_ns - data.processes.begin_ns, 1)
-    rows = []
-    for entity in data.processes.entities:
-        user, system = (entity.rates.get(name) for name in ("user_ns", "system_ns"))
-        if user is None or system is None or user.increment is None or system.increment is None:
-            continue
-        resident = entity.gauges.get("rss_bytes")
-        busy = (user.increment + system.increment) / whole_ns
-        rows.append(
-            (
-                busy,
-                {
-                    "command": str(entity.entity.get("command", "")),
-                    "pid": str(entity.entity.get("pid", "")),
-                    "cpu": fmt.quantity(busy, "ratio"),
-                    "user": fmt.quantity(user.increment / whole_ns, "ratio"),
-                    "system": fmt.quantity(system.increment / whole_ns, "ratio"),
-                    "rss": fmt.quantity(resident.high if resident else None, "bytes"),
-                },
-            )
-        )
-    return [row for busy, row in sorted(rows, key=lambda row: -row[0])[:_PROCESSES_AT_MOST] if busy >= 0.001]
+    whole_ns = max(measure.end_ns - measure.begin_ns, 1)
+    return [
+        {
+            "command": each.command,
+            "pid": str(each.pid),
+            "cpu": fmt.quantity(each.total_ns / whole_ns, "ratio"),
+            "user": fmt.quantity(each.user_ns / whole_ns, "ratio"),
+            "system": fmt.quantity(each.system_ns / whole_ns, "ratio"),
+            "rss": fmt.quantity(each.resident_bytes, "bytes"),
+        }
+        for each in data.processes[:_PROCESSES_AT_MOST]
+        if each.total_ns >= 0.001 * whole_ns
+    ]
 
 
 def _tree(value: JsonValue, depth: int = 0) -> Any:
