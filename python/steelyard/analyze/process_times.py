@@ -53,6 +53,7 @@ def process_times(recording: "Recording", begin_ns: int, end_ns: int) -> list[Pr
             f"last_{name}": rows[name].argmax(rows.time_ns),
         }
     ends |= {"command": rows.command.argmax(rows.time_ns), "resident": rows.rss_bytes.max()}
+    ends["threads"] = rows.threads.max()
     found = [_time(row, begin_ns) for row in fetch_rows(rows.group_by(list(_KEY)).aggregate(**ends))]
     return sorted((one for one in found if one is not None), key=lambda one: -one.total_ns)
 
@@ -65,9 +66,10 @@ def _time(row: dict[str, object], begin_ns: int) -> ProcessTime | None:
         return None
     begun_ns, first_ns = numbers["start_ticks"] * _TICK_NS, numbers["first_ns"]
     before = numbers["first_user_ns"] + numbers["first_system_ns"]
-    # The kernel counts starts from the boot, sleep of the machine included: what could not have used that much
+    # The kernel counts starts from the boot, sleep of the machine included: what could not have used so much
     # since then is older than it seems.
-    is_new = begin_ns - _TICK_NS <= begun_ns <= first_ns and before <= first_ns - begun_ns + 2 * _TICK_NS
+    most_ns = (first_ns - begun_ns) * max(1.0, numbers.get("threads", 1.0)) + 2 * _TICK_NS
+    is_new = begin_ns - _TICK_NS <= begun_ns <= first_ns and before <= most_ns
     gains = [
         numbers[f"last_{mode}_ns"] - (0.0 if is_new else numbers[f"first_{mode}_ns"])
         for mode in ("user", "system")
