@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -110,7 +110,7 @@ def observe_folder(
         whole=whole,
     )
     conditions = replace(conditions, health=read_health(folder), stages=_stages(folder, begin_ns, end_ns))
-    conditions = replace(conditions, target=with_exact_cpu_time(conditions.target, run.metrics))
+    conditions = replace(conditions, target=with_exact_use(conditions.target, run.metrics))
     conditions = _with_operations(conditions, folder, run, recording, whole=whole)
     done = conditions.operations or operations_of_run(folder, run)
     sides = uses_by_side(folder, run, conditions, machine=machine, operations=done.count)
@@ -120,8 +120,8 @@ def observe_folder(
     return replace(conditions, counters=counters, load_counters=sides.get("load"))
 
 
-def with_exact_cpu_time(target: TargetUse | None, metrics: Mapping[str, Metric]) -> TargetUse | None:
-    """Take the CPUs that a command used from what the kernel counted of all its processes (getrusage).
+def with_exact_use(target: TargetUse | None, metrics: Mapping[str, Metric]) -> TargetUse | None:
+    """Take what a command used from what the kernel counted of all its processes (getrusage).
 
     Looks miss what a process did before the first and after the last look at it, and processes that were not
     there at any look; with the command's own end, none is missed.
@@ -135,7 +135,15 @@ def with_exact_cpu_time(target: TargetUse | None, metrics: Mapping[str, Metric])
     if exact.mostly_unseen:
         missing = "most of its CPU time is that of processes which ended before a second look"
         exact = replace(exact, busiest_wanted_ratio=Quantity(None, "ratio", missing), busiest_thread=None)
-    return exact
+    if "minor_faults" not in metrics:
+        return exact
+    counted: dict[str, Any] = {
+        f"{name}_per_s": Quantity((metrics[name].value or 0.0) / elapsed.value, "1/s")
+        for name in ("minor_faults", "major_faults")
+    }
+    if (kernel := metrics.get("kernel_ratio")) is not None and kernel.value is not None:
+        counted["kernel_ratio"] = Quantity(kernel.value, "ratio")
+    return replace(exact, **counted, is_counted=True)
 
 
 def _stages(folder: Path, begin_ns: int, end_ns: int) -> Stages | None:

@@ -6,13 +6,46 @@ In: nothing, or a process id. Out: seconds, or ids.
 import contextlib
 import os
 import resource
+from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ChildrenUse:
+    """What the kernel counted of children that have ended and been waited for (getrusage).
+
+    Not their largest memory: each child begins with that of this process, until its execve(2).
+    """
+
+    user_s: float
+    system_s: float
+    minor_faults: int
+    major_faults: int
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time in both modes."""
+        return self.user_s + self.system_s
+
+    def since(self, before: "ChildrenUse") -> "ChildrenUse":
+        """Return what was added after ``before``."""
+        return ChildrenUse(
+            self.user_s - before.user_s,
+            self.system_s - before.system_s,
+            self.minor_faults - before.minor_faults,
+            self.major_faults - before.major_faults,
+        )
+
+
+def children_use() -> ChildrenUse:
+    """Return what children have used so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ChildrenUse(used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_majflt)
 
 
 def children_cpu_s() -> float:
     """Return the CPU time of children that have ended and been waited for, s."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return children_use().cpu_s
 
 
 def children_of(pid: int) -> list[int]:

@@ -117,6 +117,8 @@ class TargetUse:
     kernel_ratio: Quantity = field(default_factory=lambda: Quantity(None, "ratio", "not read"))
     cpus_source: str = ""
     """Where ``cpus`` comes from, where that is not the looks (schedstat)."""
+    is_counted: bool = False
+    """Whether its page faults and the kernel's share are those that the kernel had counted at its end."""
     unseen_cpus: float = 0.0
     """CPUs that processes used which no two looks found: shares of the threads' time do not hold them."""
     unread: bool = False

@@ -33,7 +33,7 @@ from steelyard.bench.characterize.counting import Counting, counting_cpu_s
 from steelyard.bench.characterize.declaration import DECLARATION
 from steelyard.bench.characterize.metrics import checks_of, metrics_of
 from steelyard.bench.characterize.watch import Watch, cgroup_folders
-from steelyard.bench.children import children_cpu_s, children_of, descendants_cpu_s, descendants_of
+from steelyard.bench.children import ChildrenUse, children_of, children_use, descendants_cpu_s, descendants_of
 from steelyard.bench.clock import Clock, SystemClock
 from steelyard.bench.executor import Ending, Executor, LocalExecutor, Process
 from steelyard.bench.health import known_limits
@@ -252,6 +252,7 @@ class Characterization(Benchmark):
         self._ending: Ending | None = None
         self._cut = False
         self._cpu_s: float | None = None
+        self._used: ChildrenUse | None = None
         self._children_s = 0.0
         self._shaping: dict[str, object] = {}
         self._begin_ns = self._end_ns = 0
@@ -273,7 +274,7 @@ class Characterization(Benchmark):
         self._begin_ns = clock.monotonic_ns()
         self.session.begin_phase("measure", self._begin_ns)
         if self._request.command:
-            self._children_s = children_cpu_s()
+            self._before = children_use()
             self._program = self.session.start_process(
                 "program", self._request.command, cpus=None, direct=True
             )
@@ -312,7 +313,8 @@ class Characterization(Benchmark):
             self._ending = self._program.poll()
             if self._ending is not None:
                 # No other child has been waited for since: the profiler is, when it is asked to end.
-                self._cpu_s = children_cpu_s() - self._children_s
+                self._used = children_use().since(self._before)
+                self._cpu_s = self._used.cpu_s
             return self._ending is not None
         if self._watch is not None and self._watch.has_ended():
             self.session.progress.note("the watched processes have ended")
@@ -425,7 +427,7 @@ class Characterization(Benchmark):
             own_cost.HOOK, {"cpu_s": dict(cost), "cpus": own_cost.cpus(cost, elapsed_s)}
         )
         return Outcome(
-            metrics=metrics_of(conditions, elapsed_s=elapsed_s, cpu_s=self._cpu_s),
+            metrics=metrics_of(conditions, elapsed_s=elapsed_s, cpu_s=self._cpu_s, used=self._used),
             loads=None,
             own_cpu_s=self._own_cpu_s(conditions),
             checks=checks_of(elapsed_s, self._ending, self._program, cut=self._cut),

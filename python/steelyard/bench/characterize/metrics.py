@@ -11,6 +11,7 @@ from steelyard.records import Check, Level, Metric
 
 if TYPE_CHECKING:
     from steelyard.analyze import Conditions
+    from steelyard.bench.children import ChildrenUse
 
 _SHORT_S = 1.0
 """Below it a phase holds too few readings to describe anything."""
@@ -47,8 +48,13 @@ def checks_of(
     return checks
 
 
-def metrics_of(conditions: "Conditions", *, elapsed_s: float, cpu_s: float | None) -> dict[str, Metric]:
-    """Return the run's metrics, each with its value or why it is missing."""
+def metrics_of(
+    conditions: "Conditions", *, elapsed_s: float, cpu_s: float | None, used: "ChildrenUse | None" = None
+) -> dict[str, Metric]:
+    """Return the run's metrics, each with its value or why it is missing.
+
+    ``used`` is what the kernel counted of a command and its processes until all had ended.
+    """
     from steelyard.analyze.values import Quantity
     from steelyard.analyze.workload import BETTER, figures
 
@@ -62,4 +68,17 @@ def metrics_of(conditions: "Conditions", *, elapsed_s: float, cpu_s: float | Non
         metrics[name] = Metric(
             value=quantity.value, unit=quantity.unit, better=BETTER.get(name), missing=quantity.missing
         )
+    if used is not None:
+        metrics |= _exact(used)
     return metrics
+
+
+def _exact(used: "ChildrenUse") -> dict[str, Metric]:
+    """Return what looks at a program see only in part."""
+    exact = {
+        "minor_faults": Metric(value=used.minor_faults, unit="count"),
+        "major_faults": Metric(value=used.major_faults, unit="count"),
+    }
+    if used.cpu_s > 0:
+        exact["kernel_ratio"] = Metric(value=used.system_s / used.cpu_s, unit="ratio")
+    return exact

@@ -115,6 +115,13 @@ def _program(data: ReportData) -> list[Section]:
     return [Section("program", "The program's threads", intro, tables=tuple(tables))]
 
 
+_NOTES = {"resident memory, highest": "of the looks; it may have had more between two, or at its end"}
+_TITLES = {
+    False: "Its figures, from the first look to the last",
+    True: "Its figures; CPU time, kernel share and page faults as the kernel had counted them at its end",
+}
+
+
 def _figures(data: ReportData) -> Table:
     target = data.conditions.target
     if target is None:
@@ -135,13 +142,11 @@ def _figures(data: ReportData) -> Table:
         (
             Cell(name),
             Cell(fmt.quantity(each.value, each.unit), fmt.raw(each.value, each.unit)),
-            Cell(each.missing or "", words=True),
+            Cell(each.missing or _NOTES.get(name, ""), words=True),
         )
         for name, each in named.items()
     )
-    return zeros_together(
-        Table(("figure", "value", "note"), rows, "Its figures, from the first look to the last"), names=2
-    )
+    return zeros_together(Table(("figure", "value", "note"), rows, _TITLES[target.is_counted]), names=2)
 
 
 def _kernel_apart(data: ReportData, use: ProfileUse) -> str:

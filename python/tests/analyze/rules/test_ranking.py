@@ -14,7 +14,7 @@ from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.rules.findings import Evidence, Finding, Rule, rule
 from steelyard.analyze.rules.ranking import headline_time
 from steelyard.analyze.stages import observe_stages
-from steelyard.analyze.workload import figures, pressure_points, with_exact_cpu_time
+from steelyard.analyze.workload import figures, pressure_points, with_exact_use
 from steelyard.records import Metric, RankStats
 from tests.analyze.rules.test_findings import CACHE, CALM, GENERATOR, cpus, q
 from tests.analyze.rules.test_rules import ALONE, busy, target
@@ -159,11 +159,11 @@ def test_cpus_of_a_command_have_one_source() -> None:
     """0.444, 0.406 and 0.611 CPUs stood on one page, by looks, by getrusage and by counters."""
     looked = target(cpus=q(0.406)).target
     metrics = {"cpu_time_s": Metric(value=4.44, unit="s"), "elapsed_s": Metric(value=10.0, unit="s")}
-    exact = with_exact_cpu_time(looked, metrics)
+    exact = with_exact_use(looked, metrics)
     assert exact is not None
     assert (exact.cpus.value, exact.cpus_source) == (pytest.approx(0.444), RUSAGE)
-    assert with_exact_cpu_time(looked, {}) is looked
-    assert with_exact_cpu_time(None, metrics) is None
+    assert with_exact_use(looked, {}) is looked
+    assert with_exact_use(None, metrics) is None
 
 
 def test_work_of_short_lived_processes_is_no_sleep() -> None:
@@ -172,7 +172,7 @@ def test_work_of_short_lived_processes_is_no_sleep() -> None:
         cpus=q(0.02), threads=1.95, running_ratio=0.014, waits={"child": 0.97}, busiest_wanted_ratio=q(0.02)
     )
     metrics = {"cpu_time_s": Metric(value=5.67, unit="s"), "elapsed_s": Metric(value=5.76, unit="s")}
-    exact = replace(looked, target=with_exact_cpu_time(looked.target, metrics))
+    exact = replace(looked, target=with_exact_use(looked.target, metrics))
     found = {finding.id: finding for finding in explain(exact)}
     assert "mostly-asleep" not in found
     assert "97 % of the program's CPU time" in found["short-lived"].claim
@@ -180,5 +180,23 @@ def test_work_of_short_lived_processes_is_no_sleep() -> None:
     assert "second look" in (exact.target.busiest_wanted_ratio.missing or "")
     # What its looks saw is not unseen.
     seen = replace(looked, target=replace(looked.target, running_ratio=0.5))
-    seen = replace(seen, target=with_exact_cpu_time(seen.target, metrics))
+    seen = replace(seen, target=with_exact_use(seen.target, metrics))
     assert "short-lived" not in {finding.id for finding in explain(seen)}
+
+
+def test_what_the_kernel_counted_of_a_command_stands_before_what_looks_saw() -> None:
+    """A program that fills its memory at its end, after the last look."""
+    looked = target(cpus=q(0.5), kernel_ratio=q(0.006))
+    metrics = {
+        "cpu_time_s": Metric(value=4.0, unit="s"),
+        "elapsed_s": Metric(value=8.0, unit="s"),
+        "minor_faults": Metric(value=16_000, unit="count"),
+        "major_faults": Metric(value=0, unit="count"),
+        "kernel_ratio": Metric(value=0.016, unit="ratio"),
+    }
+    exact = with_exact_use(looked.target, metrics)
+    assert exact is not None
+    assert exact.is_counted
+    assert exact.minor_faults_per_s.value == 2_000
+    assert exact.major_faults_per_s.value == 0
+    assert exact.kernel_ratio.value == 0.016
