@@ -73,8 +73,14 @@ impl<C: Codec> State<C> {
 
     pub(super) fn break_link(&mut self, slot: usize, kind: &'static str) {
         match self.connections[slot].link {
-            Link::Opening => self.refused(slot, kind),
-            Link::Up => self.lost_early(slot, kind),
+            Link::Opening => {
+                self.measured.connects_failed += 1;
+                self.refused(slot, kind);
+            }
+            Link::Up => {
+                self.measured.connections_lost += 1;
+                self.lost_early(slot, kind);
+            }
             _ => {}
         }
         let connection = &mut self.connections[slot];
@@ -289,7 +295,6 @@ impl<C: Codec> State<C> {
                 _ => continue,
             };
             transport.close(slot);
-            self.measured.connections_lost += 1;
             self.down += 1;
             let mut lost = std::mem::take(&mut self.connections[slot].pending);
             let unsent = lost.split_off(lost.partition_point(|pending| pending.sent_ns > 0));

@@ -98,6 +98,13 @@ fn a_server_that_dies_for_good_leaves_its_requests_unsent() {
     assert_eq!(result["requests"]["completed"], 0);
     assert_eq!(result["requests"]["unsent"], 4);
     assert_eq!(check_level(&result, "unsent"), "invalid");
+    // Each connection is lost once; what nobody takes afterwards is no connection.
+    let checks = result["verdict"]["checks"].as_array().unwrap();
+    let lost = checks.iter().find(|check| check["id"] == "connections");
+    let lost = lost.unwrap();
+    assert_eq!(lost["value"], 4.0, "{lost}");
+    let claim = lost["claim"].as_str().unwrap();
+    assert!(!claim.contains(" 0 attempts"), "{claim}");
 }
 
 #[test]
