@@ -115,6 +115,7 @@ pub fn profile(
     let settings = Settings {
         scope: Scope::All,
         descendants_of: None,
+        plain_commands: false,
         event: None,
         hz: wanted.hz,
         duration: Some(wanted.duration),

@@ -39,6 +39,7 @@ impl Addresses {
             hz,
             duration: None::<Duration>,
             descendants_of: None,
+            plain_commands: false,
             call_graph: CallGraph::None,
             with_idle: false,
             interpreted: false,

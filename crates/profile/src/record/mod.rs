@@ -71,6 +71,8 @@ pub struct Settings {
     /// Keep only samples of processes that descend from this one; before their command stands which child of it they
     /// descend from, and [`CHILD_END`].
     pub descendants_of: Option<u32>,
+    /// Their commands are written as they are, without the child.
+    pub plain_commands: bool,
     /// How call chains are taken.
     pub call_graph: CallGraph,
     /// Keep samples of the idle loop.

@@ -60,7 +60,8 @@ pub fn record_labelled(
     };
     let mut recording = Recording::new(settings, events, stop);
     recording.assembler.keeps_offsets = label.is_some();
-    recording.assembler.label = label.or_else(|| settings.descendants_of.map(label_children));
+    let children = |root| label_children(root, settings.plain_commands);
+    recording.assembler.label = label.or_else(|| settings.descendants_of.map(children));
     recording.assembler.labelled_only = settings.descendants_of.is_some();
     let recorded = recording.run(child.as_mut());
     let command_exit = child.as_mut().and_then(command::end);
@@ -71,12 +72,15 @@ pub fn record_labelled(
     })
 }
 
-/// A label that says which child of `root` a process descends from.
-fn label_children(root: u32) -> Label {
+/// A label that says which child of `root` a process descends from, or an empty one for every descendant.
+fn label_children(root: u32, is_plain: bool) -> Label {
     let mut descendants = Descendants::of(root);
     Box::new(move |pid, spaces| {
         let child = descendants.child_of(pid, spaces)?;
-        Some(format!("{child}{CHILD_END}"))
+        Some(match is_plain {
+            true => String::new(),
+            false => format!("{child}{CHILD_END}"),
+        })
     })
 }
 

@@ -70,6 +70,9 @@ struct Record {
     /// the child of PID that the process descends from.
     #[arg(long, value_name = "PID")]
     descendants_of: Option<u32>,
+    /// With --descendants-of: write commands as they are.
+    #[arg(long, requires = "descendants_of")]
+    plain_commands: bool,
     /// Event to sample instead of CPU time, as cache-misses, page-faults, LLC-load-misses or r1a2b; folded stacks then
     /// count its occurrences.
     #[arg(long)]
@@ -337,6 +340,7 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
         scope: scope(&arguments)?,
         event,
         descendants_of: arguments.descendants_of,
+        plain_commands: arguments.plain_commands,
         hz: arguments.hz,
         duration: arguments.duration,
         call_graph,

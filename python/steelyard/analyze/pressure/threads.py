@@ -85,7 +85,7 @@ class TargetUse:
     too.
 
     ``cpus`` is CPU time per time; ``cpu_wait`` the mean number of its threads that wanted a CPU and had none.
-    ``busiest_wanted_ratio`` is the largest share of its time in which one thread ran or wanted to.
+    ``busiest_wanted_ratio`` is the largest share of the span in which one thread ran or wanted to.
     """
 
     looks: int
@@ -354,14 +354,20 @@ def _places(threads: "Iterable[ThreadLooks]") -> dict[str, float]:
 
 
 def _busiest(looks: "Looks", span_ns: int) -> tuple[Quantity, str | None]:
-    """Return the largest share of its time in which one thread ran or wanted to, and that thread's name."""
+    """Return the largest share of the span in which one thread ran or wanted to, and that thread's name.
+
+    A thread that was there for a part of the span limits the program in that part.
+    """
     shares = []
+    # It may have begun up to a look before its first one, and ended as long after its last one.
+    unseen_ns = 2 * float(np.median(np.diff(looks.time_ns)))
     for thread in looks.threads:
         run, wait = _gain(thread, 0), _gain(thread, 1)
         # A thread that lived for a moment says nothing about the span.
         if run is not None and wait is not None and thread.last_ns - thread.first_ns > span_ns / 2:
-            share = min(1.0, (run + wait) / (thread.last_ns - thread.first_ns))
-            shares.append((share, run, thread.pid, thread.tid))
+            lasted_ns = thread.last_ns - thread.first_ns
+            there = min(1.0, (lasted_ns + unseen_ns) / span_ns)
+            shares.append((there * min(1.0, (run + wait) / lasted_ns), run, thread.pid, thread.tid))
     if not shares:
         return Quantity(None, "ratio", "no thread lived long enough"), None
     share, _, pid, tid = max(shares)

@@ -337,9 +337,21 @@ class Characterization(Benchmark):
         if pids:
             every = dict.fromkeys(each for pid in pids for each in (pid, *descendants_of(pid)))
             self._count("process", [str(pid) for pid in every])
-            self._start_profiler([word for pid in pids for word in ("--pid", str(pid))])
+            self._start_profiler(self._sampled(pids))
         else:
             self._no_profile("the program had ended before the profiler began")
+
+    def _sampled(self, pids: Sequence[int]) -> list[str]:
+        """Return whose stacks to sample.
+
+        The clock of a task begins with it and has no tick in processes that live shorter: where all CPUs
+        may be sampled, a command's processes are found among what ran there.
+        """
+        from steelyard.machine import attempts
+
+        if self._program is not None and attempts.counter_of_all_processes() is None:
+            return ["--all", "--descendants-of", str(self._program.pid), "--plain-commands"]
+        return [word for pid in pids for word in ("--pid", str(pid))]
 
     def _count(self, scope: str, targets: Sequence[str]) -> None:
         if self.settings.flag("counters"):

@@ -331,3 +331,17 @@ def test_shares_stay_shares_whatever_was_seen(
     parts = [found.running_ratio, found.waiting_ratio, *found.waits.values()]
     assert all(-1e-9 <= part <= 1 + 1e-9 for part in parts)
     assert sum(parts) <= 1 + 1e-9
+
+
+def test_a_thread_that_was_there_for_a_part_of_the_time_is_as_busy_as_its_part(tmp_path: Path) -> None:
+    """A script whose gzip ran for 6 of 10 seconds was limited by it "100 % of the time"."""
+    looks: list[Look] = [
+        [
+            thread(1, 0.0, where="do_wait"),
+            *([thread(2, float(at - 20), state="R", slices=at)] if 20 <= at < 80 else []),
+        ]
+        for at in range(100)
+    ]
+    found = observed(tmp_path, looks)
+    assert found is not None
+    assert found.busiest_wanted_ratio.value == pytest.approx(0.6, abs=0.03)
