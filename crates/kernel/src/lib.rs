@@ -15,6 +15,7 @@ pub mod meminfo;
 pub mod numa;
 pub mod rapl;
 pub mod scan;
+mod storage_bytes;
 mod task_stat;
 #[cfg(test)]
 mod testing;
@@ -24,6 +25,7 @@ mod units;
 pub mod usage;
 
 pub use cpu_time::{CpuTime, cpu_times};
+pub use storage_bytes::storage_bytes;
 pub use task_stat::Stat;
 pub use tree::{SharedFile, TextFile, Tree, TreeFile, read_from_start};
 pub use units::{ns_per_clock_tick, page_bytes};
@@ -39,5 +41,6 @@ pub fn parse_anything(text: &[u8]) {
     meminfo::value(text, "MemTotal");
     Stat::parse(text);
     numa::parse_anything(text);
+    storage_bytes(text);
     scan::signed_number(text);
 }

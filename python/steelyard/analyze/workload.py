@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 SHAPING = "shaping.json"
 BETTER = {
     "operations_per_s": "higher",
-    "operations_per_cpu_s": "higher",
+    "operations_per_machine_cpu_s": "higher",
     "operations_per_program_cpu_s": "higher",
     "operations_per_joule": "higher",
     "network_bytes_per_operation": "lower",
@@ -292,7 +292,7 @@ def _operations(conditions: Conditions) -> dict[str, Quantity]:
         return {}
     return {
         "operations_per_s": conditions.operations.per_s,
-        "operations_per_cpu_s": cost.per_cpu_s,
+        "operations_per_machine_cpu_s": cost.per_cpu_s,
         "operations_per_program_cpu_s": cost.per_program_cpu_s,
         "operations_per_joule": cost.per_joule,
         "network_bytes_per_operation": cost.network_bytes,

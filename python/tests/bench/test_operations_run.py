@@ -115,7 +115,7 @@ def test_a_web_servers_log_agrees_with_the_client(tmp_path: Path, characterize: 
     run = read(Run, folder / "run.json")
     assert run.metrics["operations_per_s"].value == pytest.approx(found["per_s"]["value"])
     assert run.metrics["operations_per_s"].better == "higher"
-    assert run.metrics["operations_per_cpu_s"].value
+    assert run.metrics["operations_per_machine_cpu_s"].value
     joule = run.metrics["operations_per_joule"]
     assert (joule.value is None) == (joule.missing is not None)
     assert found["per_program_cpu_s"]["value"] > found["per_cpu_s"]["value"]

@@ -227,7 +227,6 @@ impl Sampler {
 #[doc(hidden)]
 pub fn parse_anything(text: &[u8]) {
     parse::status(text);
-    parse::io(text);
     parse::schedstat(text);
     parse::command_line(text);
     parse::harmless(text);

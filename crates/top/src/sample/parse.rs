@@ -36,19 +36,6 @@ pub fn status(text: &[u8]) -> Status {
     status
 }
 
-/// Bytes that reached storage, read and written, from /proc/PID/io.
-pub fn io(text: &[u8]) -> [Option<u64>; 2] {
-    let mut bytes = [None; 2];
-    for (key, mut values) in lines(text).filter_map(key_value) {
-        match key {
-            b"read_bytes" => bytes[0] = values.number(),
-            b"write_bytes" => bytes[1] = values.number(),
-            _ => {}
-        }
-    }
-    bytes
-}
-
 /// Time on a CPU and time waiting for one (ns), and turns, from a schedstat file of a thread.
 pub fn schedstat(text: &[u8]) -> Option<[u64; 3]> {
     let mut numbers = words(scan::trim(text));
@@ -100,9 +87,6 @@ mod tests {
                 switches: [Some(7), Some(2)]
             }
         );
-        let text = b"rchar: 5\nwchar: 6\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: 8192\n\
-            cancelled_write_bytes: 0\n";
-        assert_eq!(io(text), [Some(4096), Some(8192)]);
         assert_eq!(schedstat(b"5 6 7\n"), Some([5, 6, 7]));
         assert_eq!(schedstat(b"5 6\n"), None);
         assert_eq!(command_line(b"ls\0-l\0"), Some("ls -l".to_owned()));

@@ -284,7 +284,7 @@ impl Process {
         let read = context
             .files
             .read(&mut self.io, || format!("proc/{pid}/io"))
-            .map(parse::io);
+            .map(steelyard_kernel::storage_bytes);
         self.io_denied = matches!(&read, Err(error) if is_denied(error));
         io_counters(read)
     }

@@ -72,7 +72,7 @@ impl Thread {
             let read = context
                 .files
                 .read(&mut self.io, || format!("proc/{pid}/task/{tid}/io"))
-                .map(parse::io);
+                .map(steelyard_kernel::storage_bytes);
             io_counters(read)
         };
         let tick_ns = ns_per_clock_tick();

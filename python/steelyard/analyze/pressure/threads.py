@@ -74,7 +74,8 @@ WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("network", ("sk_", "sock_", "inet_", "tcp_", "__skb_", "unix_stream", "unix_wait", "wait_woken")),
     ("events", ("ep_poll", "do_epoll", "do_poll", "do_sys_poll", "poll_", "do_select", "io_cqring")),
     ("pipe", ("pipe_", "anon_pipe")),
-    ("child", ("do_wait", "kernel_wait", "kernel_clone", "do_sigtimedwait", "sigsuspend", "pause")),
+    ("signal", ("do_sigtimedwait", "sigsuspend", "pause")),
+    ("child", ("do_wait", "kernel_wait", "kernel_clone")),
 )
 """Kind of wait -> beginnings of the kernel functions that a thread sleeps in for it (Linux 4.14 to 6.18)."""
 
@@ -161,7 +162,8 @@ CALLS: Mapping[str, tuple[str, ...]] = {
         *("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6"),
         "io_uring_enter",
     ),
-    "child": ("wait4", "waitid", "rt_sigtimedwait", "rt_sigsuspend", "pause"),
+    "signal": ("rt_sigtimedwait", "rt_sigsuspend", "pause"),
+    "child": ("wait4", "waitid"),
 }
 """Kind of wait -> system calls that tell it by themselves; a read may be of anything."""
 
@@ -363,13 +365,12 @@ def _busiest(looks: "Looks", span_ns: int) -> tuple[Quantity, str | None]:
     unseen_ns = 2 * float(np.median(np.diff(looks.time_ns)))
     for thread in looks.threads:
         run, wait = _gain(thread, 0), _gain(thread, 1)
-        # A thread that lived for a moment says nothing about the span.
-        if run is not None and wait is not None and thread.last_ns - thread.first_ns > span_ns / 2:
-            lasted_ns = thread.last_ns - thread.first_ns
-            there = min(1.0, (lasted_ns + unseen_ns) / span_ns)
+        lasted_ns = thread.last_ns - thread.first_ns
+        if run is not None and wait is not None and lasted_ns > 0:
+            there = min(1.0, (lasted_ns + (unseen_ns if lasted_ns > span_ns / 2 else 0.0)) / span_ns)
             shares.append((there * min(1.0, (run + wait) / lasted_ns), run, thread.pid, thread.tid))
     if not shares:
-        return Quantity(None, "ratio", "no thread lived long enough"), None
+        return Quantity(None, "ratio", "no thread was looked at twice"), None
     share, _, pid, tid = max(shares)
     command = looks.command_of.get(pid)
     return Quantity(share, "ratio"), None if command is None else f"{command} (TID {tid})"
@@ -392,7 +393,10 @@ def _lock_switches(threads: "Iterable[ThreadLooks]") -> tuple[Quantity, int]:
 def _process_figures(processes: "Sequence[ProcessLooks]", span_ns: int) -> dict[str, Any]:
     def gain(column: str) -> float | None:
         pairs = [(process.first[column], process.last[column]) for process in processes]
-        known = [after - before for before, after in pairs if before is not None and after is not None]
+        # What is deleted before it is stored is taken off what was written.
+        known = [
+            max(0, after - before) for before, after in pairs if before is not None and after is not None
+        ]
         return float(sum(known)) if known else None
 
     def rate(column: str, unit: str) -> Quantity:

@@ -200,7 +200,7 @@ def _asleep(conditions: Conditions) -> Finding | None:
     target = conditions.target
     if target is None or (target.mostly_unseen and (target.cpus.value or 0.0) > 1 - ASLEEP_RATIO):
         return None
-    asleep = target.wait("timer", "events", "child", "pipe", "stopped", OWN_THREADS)
+    asleep = target.wait("timer", "events", "signal", "child", "pipe", "stopped", OWN_THREADS)
     active = (target.running_ratio or 0.0) + (target.waiting_ratio or 0.0)
     busiest = target.busiest_wanted_ratio.value
     if asleep < ASLEEP_RATIO or active > 1 - ASLEEP_RATIO or (busiest is not None and busiest > 0.5):

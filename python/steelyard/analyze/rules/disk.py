@@ -29,6 +29,8 @@ SLOW_NS, SLOW_ROTATIONAL_NS = 10e6, 30e6
 QUEUE = 8.0
 SMALL_BYTES = 8 * 1024
 SMALL_PER_S = 1000.0
+SEVERAL = 2.0
+"""Operations in flight below which the next one waits for the one before."""
 FLUSH_RATIO = 0.25
 DIRTY_RATIO = 0.90
 FAST_PER_S = 50_000.0
@@ -133,16 +135,20 @@ def _waits(conditions: Conditions) -> Finding | None:
             f" The disk is busy {percent(busy or 0.0)} of the time: most of the waits are for something else"
             " (a limit, a lock of the file system, storage that is no disk of this machine)."
         )
+    # Of a program that waits for something else for most of its time the disk is no limit.
+    part = None if is_idle or of_all < WAIT_RATIO / 2 else _part(disk)
     return Finding(
         f"The program's threads wait {percent(of_all)} of their time for a disk (asleep in {where})"
         f"{held_up(conditions, 'disk', of_all)}.{detail}",
         tuple(evidence),
-        "Compare the latency with the disk's limits (`steelyard health --part disk`); overlap operations"
+        "Move fewer bytes (compress, cache), or spread them over more disks; compare the rate with the disk's"
+        " limit (`steelyard health --part disk`)."
+        if part == "disk_bandwidth"
+        else "Compare the latency with the disk's limits (`steelyard health --part disk`); overlap operations"
         " (more threads, io_uring), make them larger, or keep the data in memory.",
         min(0.97, 0.5 + 0.5 * share),
         gain=f"{without_wait(conditions, 'disk', share)}, if nothing waited",
-        # Of a program that waits for something else for most of its time the disk is no limit.
-        part=None if is_idle or of_all < WAIT_RATIO / 2 else _part(disk),
+        part=part,
         explained_ratio=wait_share(conditions, "disk", of_all),
     )
 
@@ -241,14 +247,21 @@ def _small(conditions: Conditions) -> Finding | None:
         return None
     if (disk.operations_per_s.value or 0.0) < SMALL_PER_S:
         return None
+    queue = disk.queue.value or 0.0
+    limit = (
+        f"one after another ({queue:.1f} in flight): their latency is the limit, not bandwidth"
+        if queue < SEVERAL
+        else "it is limited by their number, not by bandwidth"
+    )
+    advice = "Merge them: larger blocks, read-ahead, a write buffer."
     return Finding(
         f"{disk.device} does {disk.operations_per_s.value:,.0f} operations per second of"
-        f" {disk.operation_bytes.value / 1024:.1f} KiB: it is limited by their number, not by bandwidth.",
+        f" {disk.operation_bytes.value / 1024:.1f} KiB{': ' if queue >= SEVERAL else ', '}{limit}.",
         (
             Evidence("mean size", disk.operation_bytes.value, "bytes", SMALL_BYTES),
             Evidence("operations", disk.operations_per_s.value or 0.0, "1/s", SMALL_PER_S),
         ),
-        "Merge them: larger blocks, read-ahead, a write buffer.",
+        advice if queue >= SEVERAL else f"Keep several in flight (threads, io_uring). {advice}",
         0.5,
         gain="at most the ratio of the disk's bandwidth to the present one",
         part="disk_latency",

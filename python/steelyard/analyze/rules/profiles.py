@@ -286,7 +286,7 @@ _TAXES = (
         ("kernel_storage",),
         0.35,
         "is in the kernel's file systems and storage stack",
-        "Use larger operations, direct I/O, or mapped files.",
+        "Move less data per operation, or more with each: larger operations, a cache in the program.",
     ),
     _Tax(
         "kernel-scheduling",

@@ -5,7 +5,7 @@ Not here: waits for disk and network (``disk``, ``network``).
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.own_cpu import blame
-from steelyard.analyze.pressure.threads import CPU
+from steelyard.analyze.pressure.threads import CPU, TargetUse
 from steelyard.analyze.rules.cpu import cpu_demand
 from steelyard.analyze.rules.disk import limited_disk
 from steelyard.analyze.rules.findings import (
@@ -25,6 +25,9 @@ WAITING_PER_CPU = 0.75
 TAKEN_RATIO = 0.15
 LOCK_RATIO = 0.30
 LOCK_SWITCHES_PER_S = 4.0
+HOLDER_CPUS = 0.5
+"""CPUs used or wanted from which somebody works who may hold a lock: where nobody works it is held asleep, or
+the threads wait for work."""
 KERNEL_LOCK_RATIO = 0.10
 SWITCHES_PER_CPU_S = 50_000.0
 SWITCH_COST_S = 2e-6
@@ -110,43 +113,85 @@ def _taken(conditions: Conditions) -> Finding | None:
     )
 
 
+def _asleep_in_futex(conditions: Conditions) -> TargetUse | None:
+    """Return the program if several of its threads sleep in futex for much of the time, and are often woken.
+
+    One thread alone contends with nobody: it waits for work.
+    """
+    target = conditions.target
+    if target is None or target.threads_high < 2 or target.lock_threads < 2:
+        return None
+    switches = target.lock_switches_per_s.value
+    often = switches is not None and switches >= LOCK_SWITCHES_PER_S
+    return target if target.held_by("lock") >= LOCK_RATIO and often else None
+
+
+def _futex_sleep(target: TargetUse) -> tuple[str, tuple[Evidence, ...]]:
+    """Return who sleeps in futex and how often they run, in words and figures."""
+    switches, cpus = target.lock_switches_per_s.value or 0.0, target.cpus.value or 0.0
+    of_all = target.wait("lock")
+    words = (
+        f"{target.lock_threads} of {max(target.threads_high, target.lock_threads)} threads sleep in futex,"
+        f" {percent(of_all)} of the time of all threads, and are put on a CPU {switches:,.0f} times per"
+        f" second each, while the program uses {cpus:.2g} CPUs"
+    )
+    return words, (
+        Evidence("threads' time asleep in futex", of_all, "ratio"),
+        Evidence(
+            "the same of their time without waits for a CPU", target.held_by("lock"), "ratio", LOCK_RATIO
+        ),
+        Evidence("times on a CPU of each such thread", switches, "1/s", LOCK_SWITCHES_PER_S),
+        Evidence("CPUs used", cpus, "1"),
+    )
+
+
 @rule(
     "lock-contention",
     "Do threads wait for locks?",
     area="scheduler",
     explains="time",
     cause="locks",
-    threshold="convention: 30 % of the threads' time asleep in futex, put on a CPU 4 or more times per second"
-    " each; threads that run less often wait for other threads' work (a join, a pool)",
+    threshold="convention: 30 % of the threads' time asleep in futex, two or more threads that are put on a"
+    " CPU 4 or more times per second each, and half a CPU used or wanted by those who may hold the lock",
 )
 def _locks(conditions: Conditions) -> Finding | None:
-    target = conditions.target
-    if target is None or target.threads_high < 2:
+    target = _asleep_in_futex(conditions)
+    if target is None or (cpu_demand(conditions) or 0.0) < HOLDER_CPUS:
         return None
-    share, switches = target.held_by("lock"), target.lock_switches_per_s.value
-    if share < LOCK_RATIO or switches is None or switches < LOCK_SWITCHES_PER_S:
-        return None
+    words, evidence = _futex_sleep(target)
     cpus, of_all = target.cpus.value or 0.0, target.wait("lock")
     most = min(target.threads, len(conditions.all_cpus.cpus) or 1) / max(cpus, 0.1)
     bound = 1.0 / target.left_without("lock")
     return Finding(
-        f"{target.lock_threads} of {max(target.threads_high, target.lock_threads)} threads sleep in futex,"
-        f" {percent(of_all)} of the time of all threads, and are put on a CPU {switches:,.0f} times per"
-        f" second each, while the program uses {cpus:.1f} CPUs: likely they wait for the same lock"
-        f"{held_up(conditions, 'lock', of_all)}.",
-        (
-            Evidence("threads' time asleep in futex", of_all, "ratio"),
-            Evidence("the same of their time without waits for a CPU", share, "ratio", LOCK_RATIO),
-            Evidence("times on a CPU of each such thread", switches, "1/s", LOCK_SWITCHES_PER_S),
-            Evidence("CPUs used", cpus, "1"),
-        ),
+        f"{words}: likely they wait for the same lock{held_up(conditions, 'lock', of_all)}.",
+        evidence,
         "Find the lock from the stacks of sleeping threads (`perf trace -s -e futex`, or a wall-time"
         " profile).",
-        min(0.93, 0.45 + 0.5 * share),
+        min(0.93, 0.45 + 0.5 * target.held_by("lock")),
         gain=f"at most {max(1.0, min(most, bound)):.1f} x on this machine, without the waits",
         part="locks",
         sure=False,
         explained_ratio=wait_share(conditions, "lock", of_all),
+    )
+
+
+@rule(
+    "idle-in-futex",
+    "Do threads wait for work, or for a lock whose holder sleeps?",
+    area="scheduler",
+    threshold="as lock-contention, with less than half a CPU used or wanted: nobody works who may hold one",
+)
+def _idle_in_futex(conditions: Conditions) -> Finding | None:
+    target = _asleep_in_futex(conditions)
+    if target is None or (cpu_demand(conditions) or 0.0) >= HOLDER_CPUS:
+        return None
+    words, evidence = _futex_sleep(target)
+    return Finding(
+        f"{words}: they wait for work (a queue, a pool), or for a lock whose holder sleeps.",
+        evidence,
+        "See which from the stacks of sleeping threads (`perf trace -s -e futex`, or a wall-time profile).",
+        0.4 * target.held_by("lock"),
+        gain="none if they wait for work; if for a lock, up to the time that it is held",
     )
 
 

@@ -8,7 +8,14 @@ DECLARATION = Declaration(
     doc="describes any command, process, cgroup or machine",
     benchmark="steelyard.bench.characterize.benchmark:Characterization",
     headline=(
-        *("operations_per_s", "operations_per_cpu_s", "cpus_used", "cpu_time_s", "elapsed_s", "kernel_ratio"),
+        *(
+            "operations_per_s",
+            "operations_per_machine_cpu_s",
+            "cpus_used",
+            "cpu_time_s",
+            "elapsed_s",
+            "kernel_ratio",
+        ),
         *("threads", "resident_bytes", "cpu_busy_ratio", "cpu_kernel_ratio", "context_switches_per_s"),
         *("machine_cpu_busy_ratio", "machine_cpu_stolen_ratio"),
     ),

@@ -41,6 +41,7 @@ def test_the_largest_function_of_a_category_stands_with_its_own_share() -> None:
                 "lock_switches_per_s": q(9.0),
                 "threads": 4.0,
                 "threads_high": 4,
+                "lock_threads": 3,
                 "cpus": q(0.5),
             },
             "lock-contention",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -124,6 +125,7 @@ def activity(conditions: Conditions = CALM, **changes: Any) -> Conditions:
     return replace(conditions, activity=replace(CALM.activity, **changes))
 
 
+futex = partial(target, threads_high=4, waits={"lock": 0.7}, lock_switches_per_s=q(400.0), lock_threads=3)
 STALLS = Stalls(
     stretches=((10**9, 2 * 10**9), (5 * 10**9, 6 * 10**9)),
     ratio=0.2,
@@ -185,9 +187,8 @@ TROUBLED: dict[str, Conditions] = {
     "uneven-cpus": replace(ALONE, cpus={0: cpu(user=0.97), 1: cpu(user=0.05)}),
     "oversubscribed": replace(busy(ALONE, user=0.97), waiting_per_cpu=q(3.0)),
     "cpus-taken": target(cpus=q(0.5), cpu_wait=q(0.3)),
-    "lock-contention": target(
-        threads_high=4, waits={"lock": 0.7}, lock_switches_per_s=q(400.0), lock_threads=3, cpus=q(1.0)
-    ),
+    "lock-contention": futex(cpus=q(1.0)),
+    "idle-in-futex": futex(cpus=q(0.01), cpu_wait=q(0.0)),
     "kernel-locks": target(waits={"kernel lock": 0.4}, places={"rwsem_down_read_slowpath": 1.0}),
     "switches": target(switches_per_s=q(60_000.0)),
     "forks": activity(forks_per_s=q(900.0)),

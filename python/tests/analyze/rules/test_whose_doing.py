@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from steelyard.analyze import explain
 from steelyard.analyze.rules.findings import without_work
-from tests.analyze.rules.test_rules import DISK, TROUBLED, activity, q, sampled, target
+from tests.analyze.rules.test_rules import DISK, TROUBLED, activity, disk, q, sampled, target
 
 
 def test_what_the_machine_counts_is_not_laid_at_the_programs_door() -> None:
@@ -80,3 +80,22 @@ def test_a_program_that_waits_for_cpus_is_not_limited_by_its_disk() -> None:
     waiting = target(waits={"disk": 0.08}, waiting_ratio=0.84, places={"folio_wait_bit_common": 1.0})
     found = {one.id: one for one in explain(waiting)}
     assert found["waits-for-disk"].part is None
+
+
+def test_one_thread_that_sleeps_in_futex_contends_with_nobody() -> None:
+    """A worker on a condition variable "waits for the same lock, gain at most 20 x"."""
+    asleep = {"threads_high": 2, "waits": {"lock": 0.9}, "lock_switches_per_s": q(100.0), "cpus": q(0.01)}
+    found = {one.id for one in explain(target(**asleep, lock_threads=1))}
+    assert not found & {"lock-contention", "idle-in-futex"}
+    (pool,) = [one for one in explain(target(**asleep, lock_threads=2)) if "futex" in one.claim]
+    assert pool.id == "idle-in-futex"
+    assert pool.part is None
+    assert "wait for work" in pool.claim
+
+
+def test_small_operations_one_after_another_are_limited_by_their_latency() -> None:
+    """A writer with one operation in flight was "limited by their number": two did twice as many."""
+    busy = {"operations_per_s": q(16_000.0), "operation_bytes": q(6e3), "busy_ratio": q(0.63)}
+    for queue, said in ((0.7, "one after another (0.7 in flight)"), (20.0, "limited by their number")):
+        found = {one.id: one for one in explain(disk(**busy, queue=q(queue)))}
+        assert said in found["small-operations"].claim

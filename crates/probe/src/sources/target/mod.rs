@@ -114,7 +114,6 @@ fn open_with(
 pub fn parse_anything(text: &[u8]) {
     thread::ThreadStat::parse(text);
     thread::parse_schedstat(text);
-    process::disk_bytes(text);
     calls::name(text);
 }
 

@@ -4,8 +4,7 @@ use super::thread::{Kept, Reader, Thread, ThreadRow};
 use crate::source::Tick;
 use crate::sources::process::process_columns;
 use crate::table::{Column, Table};
-use steelyard_kernel::scan::key_value;
-use steelyard_kernel::{Stat, Tree, page_bytes};
+use steelyard_kernel::{Stat, Tree, page_bytes, storage_bytes};
 
 pub const COLUMNS: &[Column] = process_columns![
     Column::counter(
@@ -13,7 +12,7 @@ pub const COLUMNS: &[Column] = process_columns![
         "bytes",
         "read from disks; null where this user may not read /proc/PID/io",
     ),
-    Column::counter("written_bytes", "bytes", "sent towards disks"),
+    Column::counter("written_bytes", "bytes", "written to disks, without what was deleted before"),
 ];
 
 /// A row of `target_process`.
@@ -186,7 +185,7 @@ impl Watched {
             .and_then(|pages| pages.checked_mul(page_bytes()));
         let moved = reader
             .text(&mut self.io, || format!("proc/{pid}/io"))
-            .map_or([None; 2], disk_bytes);
+            .map_or([None; 2], storage_bytes);
         let [user, system] = ticks.map(|ticks| reader.ns(ticks));
         Some(ProcessRow {
             time_ns,
@@ -205,17 +204,4 @@ impl Watched {
             ],
         })
     }
-}
-
-/// Bytes read from and sent towards disks, from /proc/PID/io.
-pub fn disk_bytes(text: &[u8]) -> [Option<u64>; 2] {
-    let mut found = [None; 2];
-    for (name, mut numbers) in steelyard_kernel::scan::lines(text).filter_map(key_value) {
-        match name {
-            b"read_bytes" => found[0] = numbers.number(),
-            b"write_bytes" => found[1] = numbers.number(),
-            _ => {}
-        }
-    }
-    found
 }
