@@ -82,6 +82,8 @@ pub struct Measured {
     pub answers_by_class: BTreeMap<&'static str, u64>,
     /// Sent and neither answered nor failed at the end.
     pub outstanding: u64,
+    /// The same of requests that were due before the phase: they occupied their connections all the time.
+    pub outstanding_from_before: u64,
     /// Never sent.
     pub unsent: u64,
     /// One for each of the workload's operations.
@@ -135,6 +137,7 @@ impl Measured {
             *self.answers_by_class.entry(class).or_default() += count;
         }
         self.outstanding += other.outstanding;
+        self.outstanding_from_before += other.outstanding_from_before;
         self.unsent += other.unsent;
         if self.operations.len() < other.operations.len() {
             self.operations

@@ -71,10 +71,13 @@ impl<C: Codec> State<C> {
         let connections = self.connections.iter();
         let begun = connections.flat_map(|c| c.pending.iter().map(|p| &p.due).chain(&c.again));
         let left = begun.chain(queue.into_iter().flatten());
-        for due in left.filter(|due| due.is_measured) {
-            let is_sent = due.first_sent_ns > 0;
-            self.measured.outstanding += u64::from(is_sent);
-            self.measured.unsent += u64::from(!is_sent);
+        for due in left {
+            match (due.is_measured, due.first_sent_ns > 0) {
+                (true, true) => self.measured.outstanding += 1,
+                (true, false) => self.measured.unsent += 1,
+                (false, true) => self.measured.outstanding_from_before += 1,
+                (false, false) => {}
+            }
         }
         let due = self.connections.iter().flat_map(|c| &c.due);
         self.measured.unsent += due.filter(|(_, is_measured)| *is_measured).count() as u64;

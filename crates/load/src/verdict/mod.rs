@@ -197,13 +197,17 @@ fn samples(requests: &LoadRequests) -> Check {
 }
 
 fn connections(measured: &Measured) -> Check {
-    let lost = measured.connections_lost;
+    let (lost, hang) = (measured.connections_lost, measured.outstanding_from_before);
+    let hanging = match hang {
+        0 => String::new(),
+        hang => format!(" {hang} requests that were due before the phase were never answered."),
+    };
     let claim = format!(
         "{lost} connections were lost, those of the warm-up and of timeouts among them; {} attempts to connect again \
-         failed.",
+         failed.{hanging}",
         measured.connects_failed
     );
-    let (fails, value) = (lost > 0, lost as f64);
+    let (fails, value) = (lost > 0 || hang > 0, lost as f64);
     counted("connections", Level::Suspect, fails, claim, value, 0.0)
 }
 
@@ -368,13 +372,16 @@ mod tests {
             failing(&measured, None, 0.5, false),
             one("samples", Level::Invalid)
         );
-        let measured = Measured {
-            connections_lost: 1,
-            ..good()
-        };
-        assert_eq!(
-            failing(&measured, None, 0.5, false),
-            one("connections", Level::Suspect)
-        );
+        for (connections_lost, outstanding_from_before) in [(1, 0), (0, 1)] {
+            let measured = Measured {
+                connections_lost,
+                outstanding_from_before,
+                ..good()
+            };
+            assert_eq!(
+                failing(&measured, None, 0.5, false),
+                one("connections", Level::Suspect)
+            );
+        }
     }
 }

@@ -79,8 +79,12 @@ pub fn achieved(rate: &Rate) -> Check {
         (_, true) => "; the warm-up is shorter than the mean response time".to_owned(),
         _ => String::new(),
     };
+    let before = match rate.requests.completed_from_before.unwrap_or(0) {
+        0 => String::new(),
+        before => format!(" ({before} of them due before)"),
+    };
     let claim = format!(
-        "{:.2} % of the offered rate was achieved: {} completed for {due} due{}{explained}.",
+        "{:.2} % of the offered rate was achieved: {} completed{before} for {due} due{}{explained}.",
         ratio * 100.0,
         rate.completed_in_phase(),
         rate.others(),

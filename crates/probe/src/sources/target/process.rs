@@ -12,7 +12,11 @@ pub const COLUMNS: &[Column] = process_columns![
         "bytes",
         "read from disks; null where this user may not read /proc/PID/io",
     ),
-    Column::counter("written_bytes", "bytes", "written to disks, without what was deleted before"),
+    Column::counter(
+        "written_bytes",
+        "bytes",
+        "written to disks, without what was deleted before"
+    ),
 ];
 
 /// A row of `target_process`.

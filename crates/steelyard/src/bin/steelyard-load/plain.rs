@@ -161,6 +161,14 @@ fn write_latencies(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
             time(latency.max_ns)
         )?;
     }
+    let requests = &result.requests;
+    let lacking = requests.errors + requests.outstanding_at_end;
+    if lacking > 0 && requests.completed > 0 {
+        writeln!(
+            out,
+            "            of completed requests; {lacking} failed or have no answer, however long they took"
+        )?;
+    }
     for host in result.hosts.iter().flatten() {
         writeln!(
             out,
