@@ -80,7 +80,7 @@ def measure(port: int, command: list[str], seconds: float) -> dict[str, float]:
     """Run the agent; return its use per second over whole periods, its memory and what it did."""
     with subprocess.Popen(command) as agent:
         try:
-            # The first window tells that it runs; what the start costs is told apart.
+            # The first window tells that it runs; the cost of the start is not counted.
             begin: dict[str, float] = {}
             while not begin.get("steelyard_agent_windows_total"):
                 time.sleep(0.5)

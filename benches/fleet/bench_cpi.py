@@ -7,7 +7,7 @@ Writes a store of about N task samples (10 million by default; 100 million take 
 in a process of its own, the contenders alternately, and removes the store. Prints one JSON object a line, as
 benches/run.py asks.
 
-- "scan" is DuckDB told to aggregate the columns that a question reads, once, and nothing else. Both questions
+- "scan" is a query in which DuckDB aggregates the columns that a question reads, once, and nothing else. Both questions
   together are held against one scan of all their columns, too, although thresholds must be known before the
   second question can be asked.
 - "pandas" reads the same columns and computes the same specs and outliers with group-by, on the first days of

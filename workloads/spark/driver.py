@@ -208,7 +208,7 @@ def parse(arguments):
 
 
 def clear(files, options):
-    """Remove what is of this run only. A failure is told, and does not hide why the run ended."""
+    """Remove what is of this run only. A failure is reported, and does not hide why the run ended."""
     try:
         files.remove(options.partial)
         if not options.keep_output:

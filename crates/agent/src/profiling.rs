@@ -129,7 +129,7 @@ pub fn profile(
     attribution.look();
     let tasks = attribution.tasks.clone();
     let label = move |pid, _: &Spaces| {
-        // The idle loop is told by its command.
+        // The idle loop is recognized by its command.
         (pid != 0).then(|| {
             let task = attribution.task_of(pid);
             let number = task.map_or_else(String::new, |number| number.to_string());

@@ -88,7 +88,7 @@ impl Region {
     fn bind(&self, node: u32) -> Result<(), HealthError> {
         let mut mask = vec![0u64; node as usize / 64 + 1];
         mask[node as usize / 64] |= 1 << (node % 64);
-        // The kernel reads one bit less than it is told.
+        // mbind(2) uses maxnode - 1 bits.
         let bits = mask.len() * 64 + 1;
         // SAFETY: the range is our mapping and the mask has the bits that its length says.
         let status = unsafe {

@@ -46,7 +46,7 @@ pub struct Surroundings<'a> {
     pub command: Vec<String>,
     /// Set to stop the check.
     pub stop: &'a AtomicBool,
-    /// Told the part under way and how far it is, 0 to 1.
+    /// Called with the part under way and its progress, 0 to 1.
     pub progress: &'a (dyn Fn(&str, f64) + Sync),
 }
 

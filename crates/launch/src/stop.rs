@@ -5,8 +5,8 @@
 //! [`GRACE`] later is ended by the signal's default action, unless it has asked for more time with [`Stop::allow`]
 //! meanwhile; a second signal, [`AGAIN`] after the first or later, ends it in any case.
 //!
-//! Invariants: signals that were ignored at the start (`nohup`) stay ignored, except SIGTERM; the time is counted in waits of
-//! this thread, so that a machine that stood still takes none of it away.
+//! Invariants: signals that were ignored at the start (`nohup`) stay ignored, except SIGTERM; the grace time is counted in waits of
+//! this thread, so that a suspended machine does not use it up.
 //!
 //! Not here: programs that have nothing to finish keep the signals' default action.
 
@@ -66,7 +66,7 @@ fn mask(how: libc::c_int, set: &libc::sigset_t) -> io::Result<()> {
     }
 }
 
-/// Lets a write beyond the limit of a file's size (RLIMIT_FSIZE) fail with an error, which is told, instead of ending the
+/// Lets a write beyond the limit of a file's size (RLIMIT_FSIZE) fail with an error, which is reported, instead of ending the
 /// process without a word. A child that is not ours gets the signal back by [`restore_file_size_signal`].
 pub fn ignore_file_size_signal() {
     // SAFETY: ignoring a signal installs no handler.

@@ -89,8 +89,8 @@ fn system(call: &'static str) -> LaunchError {
 
 /// Asks the kernel to send `signal` to this process when its parent ends; an error when it already has.
 ///
-/// `parent` is the id of the parent, by which its end before the call is noticed: best told by the parent
-/// itself, as whoever asks for it here may ask too late.
+/// `parent` is the parent's process id, to notice that the parent ended before this call. The parent should pass
+/// it: getppid(2) here may already return another process.
 /// Source: prctl(2), PR_SET_PDEATHSIG. The parent is the *thread* that started us.
 pub fn die_with_parent(signal: i32, parent: i32) -> Result<(), LaunchError> {
     // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory of ours.
@@ -138,7 +138,7 @@ pub fn supervise(supervision: &Supervision) -> Result<Ended, LaunchError> {
     if let Some(parent) = supervision.parent {
         die_with_parent(libc::SIGTERM, parent)?;
     }
-    // Here and not between fork and exec, so that what the kernel says against it can be told; the command
+    // Here and not between fork and exec, so that the kernel's error can be reported; the command
     // inherits the policy.
     if let Some(nodes) = &supervision.memory_nodes {
         crate::bind_memory(nodes).map_err(|source| refused(nodes, source))?;

@@ -89,7 +89,7 @@ impl LoadError {
         Self::Setting { name, why }
     }
 
-    /// Whether no connection came up and no protocol told why: once loads have run, the server has gone.
+    /// Whether no connection came up and no protocol reported why: once loads have run, the server has gone.
     pub fn is_unreachable(&self) -> bool {
         match self {
             Self::Connect { .. } => true,

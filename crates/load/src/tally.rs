@@ -101,8 +101,8 @@ pub struct Measured {
 impl Measured {
     /// Nothing counted yet of a workload of these operations.
     pub fn of(operations: &[Operation]) -> Self {
-        let drawn = operations.iter().filter(|o| o.weight > 0.0).count();
-        let responses = if drawn > 1 { operations.len() } else { 0 };
+        let weighted = operations.iter().filter(|o| o.weight > 0.0).count();
+        let responses = if weighted > 1 { operations.len() } else { 0 };
         Self {
             operations: vec![OperationCounts::default(); operations.len()],
             responses: vec![histogram(); responses],

@@ -42,7 +42,7 @@ pub struct RecorderSettings {
     pub sources: Option<Vec<String>>,
     /// A program whose threads are recorded instead of the sources.
     pub target: Option<Target>,
-    /// Time between ticks, 0 for back to back, ns. Told in `telemetry.json`, and used to see whether a flush
+    /// Time between ticks, 0 for back to back, ns. Written to `telemetry.json`, and used to see whether a flush
     /// can wait for another tick.
     pub interval_ns: u64,
     /// Events to count, None for none.

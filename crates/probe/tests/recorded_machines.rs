@@ -81,7 +81,7 @@ fn every_core_node_and_frequency_is_found() {
         let telemetry = record(&directory.join(format!("{name}.tar.bz2")));
         let rows = |source: &str| {
             let source = telemetry.sources.iter().find(|row| row.name == source);
-            let source = source.expect("every source is told of");
+            let source = source.expect("every source is listed");
             assert_eq!(source.failed_reads, 0, "{name}: {:?}", source.reason);
             source.available.then_some(source.rows)
         };

@@ -9,10 +9,10 @@ const CORE_UNITS: [&str; 4] = ["cpu", "armv", "apple_", "arm_"];
 /// Stands between the names of an event that has several.
 const BETWEEN: &str = " + ";
 
-/// Events that are told apart in the reason for what was left out.
+/// Events that are named one by one in the reason for what was left out.
 const MOST_EVENTS: usize = 64;
 
-/// Names that are told in a reason.
+/// Names that are listed in a reason.
 const MOST_NAMED: usize = 8;
 
 /// An event without its modifiers, and the modifiers: `cycles` and `ppp` of `cpu_core/cycles/ppp`, `cycles:ppp` and

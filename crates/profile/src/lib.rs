@@ -5,7 +5,7 @@
 //! folded stacks (`folded`) or pprof (`pprof`).
 //!
 //! Invariants: memory grows with distinct stacks, not with samples; counts of different events are never
-//! added; a name is shown only where it is known to be right; what is missing is told with its reason.
+//! added; a name is shown only where it is known to be right; what is missing is reported with its reason.
 //!
 //! Not here: what a profile means (tax map, differences, flame graphs), which the control plane finds out
 //! from the folded file.

@@ -16,7 +16,7 @@ pub struct Head {
     pub duration_s: Option<f64>,
     /// Samples that the kernel or the recorder had to drop.
     pub lost: Option<u64>,
-    /// Samples of the idle loop, which are not in the stacks. None where they were not told apart.
+    /// Samples of the idle loop, which are not in the stacks. None where they were not counted apart.
     pub idle: Option<u64>,
     /// Samples whose stack is a program's, in part at least. None where call chains were not sampled.
     pub user_stacks: Option<u64>,

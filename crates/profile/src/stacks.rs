@@ -73,7 +73,7 @@ struct Entry {
 /// Whether the periods that samples stand for are one and the same.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Periods {
-    /// No sample told one.
+    /// No sample states one.
     #[default]
     Unknown,
     /// Every sample stands for as many occurrences of the event.

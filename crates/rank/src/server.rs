@@ -165,7 +165,7 @@ impl Listener {
         if let Some(backend) = &shared.backend {
             backend.stop();
         }
-        // Workers may be waiting for leaves, whose answers the fan-out threads still take until told to end.
+        // Workers may be waiting for leaves, whose answers the fan-out threads still take until `stop` is set.
         join(workers);
         stop.store(true, SeqCst);
         shared.mailboxes.iter().for_each(|mailbox| mailbox.wake());

@@ -156,7 +156,7 @@ impl LeafWork {
     }
 }
 
-/// Runs a root until SIGINT or SIGTERM. `ready` is told the machine code of the hot extractors, bytes, when the
+/// Runs a root until SIGINT or SIGTERM. `ready` gets the machine code of the hot extractors, bytes, when the
 /// tables are filled and the leaves reached.
 pub fn root(
     listener: Listener,

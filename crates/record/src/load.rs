@@ -85,7 +85,7 @@ pub struct LoadHost {
     /// Its verdict about its own part.
     pub verdict: Level,
     /// Why it was lost before the end, null where it was not. When one is lost, the record holds what every host
-    /// had told until then: without operations, threads and kinds of errors, and `busy_ratio` is a host's mean over its
+    /// had reported until then: without operations, threads and kinds of errors, and `busy_ratio` is a host's mean over its
     /// threads. Absent before 1.4.
     #[serde(default)]
     pub lost: Option<String>,

@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn a_cause_stands_once_in_the_line() {
         let cause = || std::io::Error::other("address in use");
-        let told = anyhow::Error::new(cause()).context("cannot listen: address in use");
-        assert_eq!(one_line(&told), "cannot listen: address in use");
+        let error = anyhow::Error::new(cause()).context("cannot listen: address in use");
+        assert_eq!(one_line(&error), "cannot listen: address in use");
         let silent = anyhow::Error::new(cause()).context("cannot listen");
         assert_eq!(one_line(&silent), "cannot listen: address in use");
     }

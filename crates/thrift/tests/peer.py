@@ -51,7 +51,7 @@ protocol.write_message_end()
 frames.flush()
 print(inner.getvalue().hex(), flush=True)
 
-heard = []
+received = []
 for line in sys.stdin:
     protocol = TCompactProtocol(open_frames(bytes.fromhex(line))[1])
     name, kind, seqid = protocol.read_message_begin()
@@ -59,7 +59,7 @@ for line in sys.stdin:
     result.read(protocol)
     protocol.read_message_end()
     if kind == TMessageType.EXCEPTION:
-        heard.append([name, seqid, result.type, result.message])
+        received.append([name, seqid, result.type, result.message])
     else:
-        heard.append([name, seqid, result.success == everything])
-print(json.dumps(heard))
+        received.append([name, seqid, result.success == everything])
+print(json.dumps(received))

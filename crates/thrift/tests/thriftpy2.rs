@@ -92,9 +92,9 @@ fn thriftpy2_writes_and_understands_the_same() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut told = BufReader::new(peer.stdout.take().unwrap());
+    let mut stdout = BufReader::new(peer.stdout.take().unwrap());
     let mut line = String::new();
-    told.read_line(&mut line).unwrap();
+    stdout.read_line(&mut line).unwrap();
     let theirs = unhex(&line);
 
     let mut exception = Vec::new();
@@ -110,11 +110,11 @@ fn thriftpy2_writes_and_understands_the_same() {
         writeln!(input, "{}", hex(&frame)).unwrap();
     }
     drop(input);
-    let mut heard = String::new();
-    told.read_to_string(&mut heard).unwrap();
+    let mut report = String::new();
+    stdout.read_to_string(&mut report).unwrap();
     assert!(peer.wait().unwrap().success());
     assert_eq!(
-        heard.trim(),
+        report.trim(),
         r#"[["echo", 70000, true], ["echo", 5, 6, "no stories today"]]"#
     );
 

@@ -137,7 +137,7 @@ class HookCalls:
             self._due_ns[name] = _next_ns(due_ns, after_ns, int(hook.during_interval_s * 1e9))
 
     def _note_blocking(self, name: str, lasted_s: float) -> None:
-        # Once tells it.
+        # One warning per hook is enough.
         if not any(problem.hook == name and problem.moment == "during" for problem in self.problems):
             message = f"it held up the run for {lasted_s:.2f} s, where {BLOCKS_S:g} s are allowed"
             self.note_problem(name, "during", message)

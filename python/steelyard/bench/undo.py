@@ -184,7 +184,7 @@ def _move(moving: Path) -> None:
 
 
 def _go_on_keeping() -> None:
-    """Keep what a killed process had begun to keep: all of it was made, and stands in its list."""
+    """Finish moving what a killed process had begun to keep: its list is complete."""
     for moving in sorted(kept_dir().glob(f"*{_MOVING}")):
         with contextlib.suppress(OSError, *_UNREADABLE):
             _move(moving)

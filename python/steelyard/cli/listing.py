@@ -96,7 +96,7 @@ def _run(directory: Path, out: Path, run: "Run | RecordError") -> dict[str, Any]
     if isinstance(run, RecordError):
         return {"run_id": directory.name, "status": "unreadable", "status_reason": run.message}
     declared = declaration.of_run(run.benchmark)
-    # A benchmark is told by the metric that it is scored by, a characterization by the first that it has.
+    # A benchmark is shown by the metric that it is scored by, a characterization by the first that it has.
     names = declared.headline[:1] if declared.listed else declared.headline
     first = next((name for name in names if name in run.metrics), "")
     headline = {first: run.metrics[first].value} if first else {}

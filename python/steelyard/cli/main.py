@@ -443,7 +443,7 @@ def main() -> None:
         # Between these lines, before a command takes interrupts or after it has ended.
         code = _interrupted()
     if not flushed(complain):
-        # A failure that was told already is no other one.
+        # A failure that was reported already keeps its exit code.
         code = code or int(ExitCode.FAILED)
     finish_output()
     sys.exit(code)

@@ -50,7 +50,7 @@ class OutputLostError(SteelyardError):
 class _Descriptor(io.FileIO):
     """A descriptor whose first failed write is an expected error; what follows is dropped without a word.
 
-    Of standard error, where errors are told, none is told.
+    Errors of standard error itself are not reported: there is no other place for them.
     """
 
     is_lost = False

@@ -3,7 +3,7 @@
 In: the record of an experiment. Out: `Beginning`, or None. A machine that warms up, a cache that fills: arms
 of one block meet it alike, so that their ratio stays the answer, but their means are of two states.
 
-Not here: how a shift of level is told from noise (``stats.steady``).
+Not here: how a shift of level is distinguished from noise (``stats.steady``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Trials on two hosts at once, over ssh: an arm runs on either, and in the next block they change places.
 
-In: two arms, two hosts. Out: what each trial gave. What one host has more of than the other (its processor,
+In: two arms, two hosts. Out: what each trial gave. A difference between the hosts (its processor,
 its neighbours) weighs on both arms of a pair of blocks alike; such a pair is a block of the answer.
 
 A trial is a command, or a run of a benchmark by the host's own `steelyard`. The host's shell starts it in a

@@ -197,7 +197,7 @@ def measured_of_metrics(
     others: Sequence[str],
     **more: Any,
 ) -> Measured:
-    """Return the metric of a run as `measured_of` does, from what was told of it."""
+    """Return the metric of a run as `measured_of` does, from its metrics alone."""
     for each in (name, *others):
         if each not in metrics:
             known = ", ".join(sorted(metrics))
@@ -448,7 +448,7 @@ def _settled(text: str, pattern: str) -> list[float] | str:
 def settled_intervals(values: Sequence[float]) -> list[float] | str:
     """Return the stretch at the end on which intervals no longer drift, or why there is none.
 
-    Where they are too noisy for a plateau to be told from a slow approach, their second half will do if its
+    Where they are too noisy for a plateau to be distinguished from a slow approach, their second half will do if its
     mean is its level all the same.
     """
     from steelyard.stats.steady import check, settled

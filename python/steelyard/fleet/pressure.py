@@ -6,7 +6,7 @@ points), and how often the machines it ran on were past a threshold.
 
 The matrix is that of Awasthi et al., "System-Level Characterization of Datacenter Applications" (ICPE 2015).
 There each workload had its machines alone; in a fleet many jobs share one. A job's pressure points are
-therefore told by filling a machine with it in thought: every resource's threshold
+therefore found by filling a machine with it in thought: every resource's threshold
 (``analyze.pressure.intensities``) over the job's mean use is how many times the job fits, and the resource
 that lets it fit least often, with those within `NEAR` of it, is where it presses.
 

@@ -130,7 +130,7 @@ def _dimm(structure: tuple[bytes, list[str]]) -> Dimm | None:
 
 
 def _size_bytes(size: int | None, extended_mib: int | None) -> int | None:
-    """Return the bytes: 0 an empty slot, 0xFFFF unknown, 0x7FFF told in the longer field, bit 15 KiB."""
+    """Return the bytes: 0 an empty slot, 0xFFFF unknown, 0x7FFF given in the longer field, bit 15 KiB."""
     if size is None or size == 0xFFFF:
         return None
     if size == 0x7FFF:
@@ -139,7 +139,7 @@ def _size_bytes(size: int | None, extended_mib: int | None) -> int | None:
 
 
 def _rate(rate: int | None, extended: int | None) -> int | None:
-    """Return transfers per second from MT/s: 0 unknown, 0xFFFF told in the longer field."""
+    """Return transfers per second from MT/s: 0 unknown, 0xFFFF given in the longer field."""
     if rate == 0xFFFF:
         rate = extended
     return rate * 1_000_000 if rate else None

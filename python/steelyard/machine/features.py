@@ -45,7 +45,7 @@ class Feature:
     effect: Effect
     why: str
     tolerance: float = 0.0
-    """Share by which numbers may differ without a difference being told; for ratios, the distance."""
+    """Share by which numbers may differ without a reported difference; for ratios, the distance."""
     missing: str | None = None
     """Path whose reason tells why there is no value; the key unless given."""
 

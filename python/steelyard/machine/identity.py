@@ -47,7 +47,7 @@ def cpu_identifier(tree: Tree) -> str | None:
         return None
     if not (0 <= implementer < 256 and 0 <= variant < 16 and 0 <= part < 4096 and 0 <= revision < 16):
         return None
-    # Arm ARM, MIDR_EL1; the architecture field reads 0xf: told by the ID registers.
+    # Arm ARM, MIDR_EL1; the architecture field reads 0xf: see the ID registers.
     return f"{implementer << 24 | variant << 20 | 0xF << 16 | part << 4 | revision:#018x}"
 
 

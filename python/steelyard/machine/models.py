@@ -138,7 +138,7 @@ def generation(identifier: str | None) -> str | None:
     if numbers is None:
         return None
     if (numbers.vendor, numbers.family, numbers.model) == ("GenuineIntel", 6, 0x55):
-        # One model number, told apart by steppings.
+        # One model number, distinguished by steppings.
         stepping = numbers.stepping
         return "Skylake-SP" if stepping < 5 else "Cascade Lake" if stepping < 8 else "Cooper Lake"
     for first, last, name in _X86.get((numbers.vendor, numbers.family), ()):

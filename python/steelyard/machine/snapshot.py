@@ -1,7 +1,7 @@
 """One record of what a machine is, from /proc and /sys below a root.
 
 In: a root. Out: ``records.Machine``. Every null field has its reason in ``missing``, by its path; what can be
-told only by the running system (``uname``) is asked only when the root is ``/``.
+known only to the running system (``uname``) is asked only when the root is ``/``.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class NumaMap:
     latency_ns: dict[int, float] = field(default_factory=dict)
     """Load-to-use latency of its memory that a health check measured, by number of the node."""
     missing: dict[str, str] = field(default_factory=dict)
-    """Why ``distances``, ``latency`` or ``bandwidth`` are not told."""
+    """Why ``distances``, ``latency`` or ``bandwidth`` are absent."""
 
     @property
     def ids(self) -> list[int]:

@@ -56,7 +56,7 @@ class ExperimentMetric(Value):
     """What is compared."""
 
     name: str = Field(description="Its name")
-    unit: str = Field(description="Its unit, empty until the first trial told it")
+    unit: str = Field(description="Its unit, empty until the first trial")
     better: str = Field(description="`higher` or `lower`")
     pattern: str | None = Field(
         default=None, description="Regular expression that finds it in the output of the command"
@@ -72,8 +72,8 @@ class ExperimentGuard(Value):
 
     name: str = Field(description="Its name")
     margin_ratio: float = Field(description="By how much it may get worse, 0.05 for 5 %")
-    better: str = Field(description="`higher` or `lower`, empty until the first trial told it")
-    unit: str = Field(default="", description="Its unit, empty until the first trial told it")
+    better: str = Field(description="`higher` or `lower`, empty until the first trial")
+    unit: str = Field(default="", description="Its unit, empty until the first trial")
     pattern: str | None = Field(
         default=None, description="Regular expression that finds it in the output of the command"
     )

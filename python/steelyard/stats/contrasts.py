@@ -74,7 +74,7 @@ _WIDEST = math.log(1e6)
 _RELATIVE_ROUNDING = 1e-9
 """Deviations of log-ratios below this are what rounding leaves of a ratio that is always the same."""
 _SINGULAR = 1e8
-"""Condition of effects that cannot be told apart."""
+"""Condition of effects that cannot be separated."""
 CONSTANT_BLOCKS = 8
 """Blocks of one and the same ratio that show it to be no chance: with 95 %, fewer than a third of all blocks
 differ (0.69 to the power of 8)."""

@@ -41,7 +41,7 @@ class Entropy:
     """Lower end of the interval, None with the reason in ``missing``."""
     high: float | None
     unseen_ratio: float
-    """Share of the weight of keys that one cluster alone has: about what keys not seen have."""
+    """Share of the weight in keys that only one cluster has; estimates the share of unseen keys."""
     missing: str | None = None
 
 

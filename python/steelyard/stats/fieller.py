@@ -76,7 +76,7 @@ def means_ratio(first: Sequence[float], second: Sequence[float], *, confidence: 
     root = math.sqrt(max(middle**2 - first_term * last, 0.0))
     if first_term > 0:
         return MeansRatio(ratio, max((middle - root) / first_term, 0.0), (middle + root) / first_term)
-    # The first arm's mean is not told from 0, so that nothing bounds the ratio above.
+    # The first arm's mean cannot be distinguished from 0, so that nothing bounds the ratio above.
     if last <= 0 or middle**2 <= first_term * last:
         return MeansRatio(ratio, 0.0, math.inf)
     low = (middle - root) / first_term if first_term else last / (2 * middle)

@@ -43,7 +43,7 @@ class EventSeries:
     count: tuple[float | None, ...]
     """Gained in the window, scaled; None where it was not counted."""
     coverage_ratio: tuple[float | None, ...]
-    """Time on a counter over time enabled, in the window; None where it was never enabled or is not told."""
+    """Time on a counter over time enabled, in the window; None where it was never enabled or is not known."""
     unit: str = ""
     """The unit where a count has one (perf's Joules, MiB); empty for plain events."""
 

@@ -1,4 +1,4 @@
-"""Combinations of levels that Optuna proposes, from what the races before told.
+"""Combinations of levels that Optuna proposes, from the results of earlier races.
 
 In: the levels of each knob, the first being what was found, and how good the combinations were that it
 proposed. Out: combinations that were not tried yet. Optuna's sampler is TPE (J. Bergstra et al., "Algorithms

@@ -1,4 +1,4 @@
-"""What servers used of their CPUs, told apart from what neighbours did on them."""
+"""What servers used of their CPUs, separated from what neighbours did on them."""
 
 from dataclasses import replace
 

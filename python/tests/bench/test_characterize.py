@@ -94,7 +94,7 @@ def findings(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_a_cpu_bound_program(cpu_bound: dict[str, Any]) -> None:
     found = findings(cpu_bound).keys()
     bound = found & {"one-thread", "cpu-bound"}
-    # Neighbours may leave it so little that nothing of its own can be told.
+    # Neighbours may leave it so little CPU time that it has no finding of its own.
     assert bound or "cpus-taken" in found
     if bound:
         assert "cpu" in parts(cpu_bound)

@@ -22,7 +22,7 @@ from steelyard.bench.parameters import Parameter
 
 
 class Diary(Hook):
-    """Writes down when it was called, and fails where it is told to."""
+    """Writes down when it was called, and fails where the test asks for it."""
 
     doc = "keeps a diary"
     parameters = (

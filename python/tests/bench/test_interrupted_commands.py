@@ -147,7 +147,7 @@ class Thing:
     pass
 
 def invoke(arguments):
-    # What a callback raises is told and goes no further.
+    # What a callback raises is printed and goes no further.
     thing = Thing()
     callback = weakref.ref(thing, lambda _: signal.raise_signal(getattr(signal, sys.argv[1])))
     del thing

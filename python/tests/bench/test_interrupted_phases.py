@@ -43,7 +43,7 @@ def test_a_query_of_a_fleet_answers_whole_or_not_at_all(name, store, capsys):
         if is_reached:
             assert (code, out, err) == INTERRUPTED, moment
         else:
-            # What has too few rows is told before anything is computed.
+            # Too few rows are reported before anything is computed.
             assert code in (0, 1, 3), moment
             assert "internal" not in err, moment
     assert reached >= 2

@@ -215,7 +215,7 @@ def test_the_executable_is_given_the_event(
     ):
         assert _run(capfd, *command, "--event", "cpu-clock")[0] == 0
         assert " --event cpu-clock" in (program / "arguments").read_text()
-    # Only samples can be told from noise.
+    # Only samples can be distinguished from noise.
     assert (program / "arguments").read_text().endswith("--weight samples\n")
     # What it says about an event that is not there is said as it is.
     monkeypatch.setenv("CODE", "1")

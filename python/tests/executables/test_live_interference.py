@@ -218,7 +218,7 @@ def until_capped(scene: Scene) -> None:
 
 
 def is_calm(scene: Scene, since: float, windows: int = 3) -> bool:
-    """Whether the guard told nothing for some windows: strangers on this host disturb the victim too."""
+    """Whether the guard reported nothing for some windows: strangers on this host disturb the victim too."""
     told = [one["unix_s"] for one in scene.audit_entries() if one["what"] != "spec"]
     return time.time() - max([since, *told]) > windows and not scene.groups.is_capped(STEADY)
 
@@ -327,9 +327,9 @@ def test_a_cap_whose_agent_and_watchdog_are_killed_ends_by(by: str, scene: Scene
             kill_with_its_watchdog(agent)
         assert groups.is_capped(HOG)
         if by == "the next start":
-            # Whatever it is told to do about others from now on.
+            # Whatever its settings are for others from now on.
             with running(scene.agent("none")):
-                until("it is free again, and that is told", lambda: bool(undone()))
+                until("it is free again, and that is reported", lambda: bool(undone()))
         else:
             undo = [str(executable("steelyard-agent")), "undo", "--spool", str(scene.spool)]
             assert subprocess.run(undo, timeout=60, check=False).returncode == 0

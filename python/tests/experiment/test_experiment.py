@@ -20,7 +20,7 @@ from tests.cli.test_documents import hold
 
 STEELYARD = Path(sys.executable).with_name("steelyard")
 WORK = "import sys,time;t=time.process_time();exec('while time.process_time()-t<float(sys.argv[1]):pass')"
-"""A program that uses as much CPU time as it is told to."""
+"""A program that uses as much CPU time as its argument says."""
 
 COUNT = (
     "import pathlib,random,sys;c=pathlib.Path(sys.argv[1]);"

@@ -59,7 +59,7 @@ def test_without_noise_the_effect_is_exact_whatever_the_bases():
 def test_alike_samples_of_a_machine_are_not_taken_for_many():
     random = np.random.default_rng(5)
     x, y, strata, clusters = fleet_of(random, 0.0, shared=0.2)
-    # A machine's x is its own: what the machine does to y is not told from x by having more samples of it.
+    # A machine's x is its own: more samples of it do not separate what the machine does to y from x.
     x = random.random(60)[clusters]
     y = y / (1 + 0.0 * x)
     apart = stratified_effect(*sums_of(x, y, strata, np.arange(len(x))))

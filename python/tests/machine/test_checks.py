@@ -274,7 +274,7 @@ def test_every_rule_has_a_case_and_says_all() -> None:
 
 def test_of_nothing_nothing_is_said(tmp_path: Path) -> None:
     for one in check(snapshot(tmp_path), built_in()):
-        # What is absent when it is not told (quotas, limits) passes; nothing objects, and reasons are words.
+        # Quotas and limits that no file states are absent, and pass; nothing objects, and reasons are words.
         assert one.finding.outcome is not Outcome.OBJECTS, one.rule.id
         assert one.finding.claim
     told = {

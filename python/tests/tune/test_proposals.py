@@ -15,7 +15,7 @@ from tests.tune.surface import LEVELS, Surface, throughput, tune, tuning
 
 
 def batches(seed: int, rounds: int) -> list[list[dict[str, str]]]:
-    """Return what is proposed when it is told how good each was."""
+    """Return what is proposed when it gets how good each was."""
     proposals, found = Proposals(LEVELS, seed), []
     for _ in range(rounds):
         batch = proposals.ask(8)

@@ -217,7 +217,7 @@ impl Config {
         table
             .entry("shipped_rules")
             .or_insert(toml::Value::Boolean(true));
-        // Judged from the text where it can be, so that what is wrong is told with its line.
+        // Judged from the text where it can be, so that an error names its line.
         let config: Self = match toml::from_str::<Self>(text) {
             Err(error) => return Err(place(text, &error)),
             Ok(_) => table

@@ -3,7 +3,7 @@ use super::*;
 
 #[test]
 fn defaults_are_those_that_the_reference_tells() {
-    // Set to its default, a key changes nothing; and every key that is told of is known.
+    // Set to its default, a key changes nothing; and every key of the reference is known.
     let empty = format!("{:?}", Config::empty());
     for key in KEYS
         .iter()
@@ -19,10 +19,10 @@ fn defaults_are_those_that_the_reference_tells() {
 fn every_key_is_told_of() {
     // An unknown key's error lists those that are known.
     let listed = |text: &str| -> Vec<String> {
-        let told = Config::parse(text).unwrap_err();
-        let (_, list) = told
+        let message = Config::parse(text).unwrap_err();
+        let (_, list) = message
             .split_once("expected one of ")
-            .unwrap_or_else(|| told.split_once("expected ").unwrap());
+            .unwrap_or_else(|| message.split_once("expected ").unwrap());
         list.split('`')
             .skip(1)
             .step_by(2)
@@ -39,7 +39,7 @@ fn every_key_is_told_of() {
     for top in listed("nonsense = 1\n") {
         let below = Config::parse(&format!("[{top}]\nnonsense = 1\n"));
         match below {
-            Err(told) if told.contains("unknown field") => {
+            Err(message) if message.contains("unknown field") => {
                 let inner = listed(&format!("[{top}]\nnonsense = 1\n"));
                 all.extend(inner.iter().map(|key| format!("{top}.{key}")));
             }
@@ -93,9 +93,9 @@ fn what_does_not_fit_is_told_in_one_line() {
             "rule \"r\": path is not a regular expression",
         ),
     ] {
-        let told = Config::parse(text).unwrap_err();
-        assert!(told.starts_with(wanted), "{text:?}: {told}");
-        assert!(!told.contains('\n'), "{told}");
+        let message = Config::parse(text).unwrap_err();
+        assert!(message.starts_with(wanted), "{text:?}: {message}");
+        assert!(!message.contains('\n'), "{message}");
     }
 }
 

@@ -261,8 +261,8 @@ mod tests {
         let error = parse("nonsense = 1").unwrap_err();
         let (_, list) = error.split_once("expected one of ").unwrap();
         let known: Vec<_> = list.split('`').skip(1).step_by(2).collect();
-        let told: Vec<_> = KEYS.iter().map(|key| key.0).collect();
-        assert_eq!(known, told);
+        let documented: Vec<_> = KEYS.iter().map(|key| key.0).collect();
+        assert_eq!(known, documented);
     }
 
     #[test]

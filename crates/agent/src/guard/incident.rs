@@ -12,7 +12,7 @@ use super::specs::spec::Specs;
 use crate::rows::{Incident, TaskSample};
 
 /// Suspects named in the audit log for each incident.
-const SUSPECTS_TOLD: usize = 5;
+const SUSPECTS_LISTED: usize = 5;
 
 /// An incident of which nothing is done yet: `sample` is the one that made its task anomalous against `limit`.
 pub fn begin(
@@ -84,7 +84,7 @@ pub fn evidence(
 ) -> serde_json::Value {
     let suspects: Vec<_> = suspects
         .iter()
-        .take(SUSPECTS_TOLD)
+        .take(SUSPECTS_LISTED)
         .map(|suspect| {
             json!({
                 "task": suspect.name.to_string(),

@@ -138,7 +138,7 @@ impl Finder {
             found.too_many += 1;
             return;
         }
-        // Two groups of one name: the second is told apart by where it is.
+        // Two groups of one name: the second is distinguished by its path.
         let task = if names.insert(task.task.clone()) {
             task
         } else {
@@ -179,7 +179,7 @@ impl Finder {
                 ..
             }) => {
                 if process.pid().is_none() {
-                    // Its first process is not there yet, and with it what it is called.
+                    // The group has no process yet, and its name comes from its first process.
                     self.known.remove(path);
                     return;
                 }

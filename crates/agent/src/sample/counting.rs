@@ -206,9 +206,9 @@ mod tests {
         let mut counting = Counting::new(&Tree::new(folder.path()), true);
         counting.begin(&["/a"]);
         assert!(counting.end().is_empty());
-        let told: Vec<&String> = counting.missing.values().collect();
+        let reasons: Vec<&String> = counting.missing.values().collect();
         assert_eq!(
-            told,
+            reasons,
             ["events are counted by the running kernel; a recorded tree has none"]
         );
     }

@@ -158,7 +158,7 @@ impl Selector {
             } else if self.takes(&sample, "")
                 && sample.label("quantile").and_then(number) == Some(0.99)
             {
-                // Quantiles cannot be added: where there are several, the worst is told.
+                // Quantiles cannot be added: where there are several, the worst is reported.
                 latency.p99 = Some(latency.p99.map_or(value, |known: f64| known.max(value)));
             }
         }

@@ -324,7 +324,7 @@ impl<D: Disk> Spool<D> {
     /// Notes that a window's rows could not be added.
     pub fn lose_window(&mut self) {
         self.lost.windows += 1;
-        // Where even this cannot be written, the figure is still told while the agent lives.
+        // Where even this cannot be written, the agent still reports the figure while it runs.
         let _ = self.write_lost();
     }
 

@@ -101,14 +101,14 @@ fn rows_that_are_none_are_told() {
         platform: "p".to_owned(),
         cluster: "c".to_owned(),
     };
-    let told = |payload: &[u8]| {
+    let message_for = |payload: &[u8]| {
         Table::Machines
             .encode(&[payload.to_vec()], &origin)
             .unwrap_err()
             .to_string()
     };
-    assert!(told(b"{").starts_with("rows of table machines cannot be read back"));
-    assert_eq!(told(b"[]"), "table machines: no rows");
+    assert!(message_for(b"{").starts_with("rows of table machines cannot be read back"));
+    assert_eq!(message_for(b"[]"), "table machines: no rows");
 }
 
 #[test]

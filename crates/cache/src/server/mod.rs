@@ -307,7 +307,7 @@ impl Server {
         reporter.connections_total.fetch_add(1, Relaxed);
         if reporter.connections.load(Relaxed) >= self.settings.max_connections as u64 {
             reporter.connections_refused.fetch_add(1, Relaxed);
-            // A client that is already gone need not be told.
+            // A client that is already gone needs no message.
             let _ = socket.write_all(protocol::TOO_MANY_CONNECTIONS);
             return;
         }

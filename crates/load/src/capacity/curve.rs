@@ -16,7 +16,7 @@ use super::occupation::{Spells, TwoStates};
 /// A curve of one server, relative to its capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Curve {
-    /// Growth of the logarithm of the share, the base apart, with that of the rate, at the capacity.
+    /// d ln(slow share - base) / d ln(rate), at the capacity.
     pub slope: f64,
     /// Share of the bound that is slow without any queue.
     pub base_ratio: f64,

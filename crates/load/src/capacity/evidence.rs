@@ -156,15 +156,15 @@ pub fn weigh(slo: &Slo, counted: &Counted) -> Vec<Criterion> {
 /// half, at any rate, and the search where it began. Whether it is met counts all the same.
 pub fn sum_up(criteria: &[Criterion]) -> Said {
     let speaks = |criterion: &&Criterion| !criterion.silent;
-    let mut heard: Vec<&Criterion> = criteria.iter().filter(speaks).collect();
-    if !heard.iter().any(|criterion| criterion.share.is_some()) {
-        heard = criteria.iter().collect();
+    let mut decisive: Vec<&Criterion> = criteria.iter().filter(speaks).collect();
+    if !decisive.iter().any(|criterion| criterion.share.is_some()) {
+        decisive = criteria.iter().collect();
     }
-    let least = heard
+    let least = decisive
         .iter()
         .min_by(|a, b| a.met_probability.total_cmp(&b.met_probability));
     // A share of nothing has no distance of its own while another has one.
-    let nearest = heard
+    let nearest = decisive
         .iter()
         .filter(|criterion| criterion.share.is_some())
         .max_by(|a, b| {

@@ -51,7 +51,7 @@ const NOTHING: f64 = 1e-5;
 pub struct Posterior {
     prior: Prior,
     bound: Bound,
-    told: Vec<(f64, Said, Spell, Option<Served>)>,
+    probes: Vec<(f64, Said, Spell, Option<Served>)>,
     /// Logarithm of the first grid rate, and the distance of the grid's rates.
     first: f64,
     step: f64,
@@ -135,7 +135,7 @@ impl Posterior {
         let mut posterior = Self {
             prior,
             bound,
-            told: Vec::new(),
+            probes: Vec::new(),
             first: low,
             step,
             rows,
@@ -186,7 +186,7 @@ impl Posterior {
             measure_s,
             warmup_s,
         };
-        self.told.push((rate_per_s, *said, spell, served));
+        self.probes.push((rate_per_s, *said, spell, served));
         self.take_in(rate_per_s, said, &spell, served);
         self.trim();
     }
@@ -267,9 +267,9 @@ impl Posterior {
             let mut finer = Self::over(self.prior, self.bound, range, FINE);
             let kept: Vec<_> = self.rows.iter().map(Row::key).collect();
             finer.rows.retain(|row| kept.contains(&row.key()));
-            for (rate_per_s, said, spell, served) in std::mem::take(&mut self.told) {
+            for (rate_per_s, said, spell, served) in std::mem::take(&mut self.probes) {
                 finer.take_in(rate_per_s, &said, &spell, served);
-                finer.told.push((rate_per_s, said, spell, served));
+                finer.probes.push((rate_per_s, said, spell, served));
             }
             *self = finer;
         } else if to - from < cells * 3 / 4 {

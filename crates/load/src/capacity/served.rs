@@ -21,7 +21,7 @@ const ELSE_RATIO: f64 = 0.02;
 /// How far the variance of services may be from that of the theory, and how likely that is thought.
 const SLACK: [(f64, f64); 3] = [(0.5, 0.25), (1.0, 0.5), (2.0, 0.25)];
 /// Likelihood of any scatter where it says nothing of the curve.
-const UNTOLD: f64 = 0.3;
+const UNINFORMATIVE: f64 = 0.3;
 /// Indices of dispersion: of Poisson arrivals, and the least of services.
 const ARRIVALS: f64 = 1.0;
 const LEAST: f64 = 0.25;
@@ -225,7 +225,7 @@ impl Served {
         }
         if curve.headroom > 1.0 {
             // What makes it slow before it is busy is not its scatter.
-            return count * UNTOLD;
+            return count * UNINFORMATIVE;
         }
         let freedom = self.windows as f64 - 1.0;
         let scatter = |slack: f64| {

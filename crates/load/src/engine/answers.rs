@@ -113,8 +113,8 @@ impl<C: Codec> State<C> {
         self.break_link(slot, kind);
     }
 
-    /// Breaks connections whose oldest request has been without an answer for too long: what comes late could not be told
-    /// from the answer to another.
+    /// Breaks connections whose oldest request has been without an answer for too long: a late answer could not be
+    /// distinguished from the answer to another request.
     #[inline]
     pub(super) fn break_late(&mut self, now_ns: u64) {
         let most_ns = self.task.timeout_ns;
@@ -165,7 +165,7 @@ impl<C: Codec> State<C> {
         match broken {
             Some(kind) => self.break_link(slot, kind),
             None if self.connections[slot].link == Link::Opening => {
-                self.connections[slot].heard_ns = at_ns;
+                self.connections[slot].last_answer_ns = at_ns;
                 self.come_up(slot);
             }
             None if self.connections[slot].codec.finished() => self.leave_link(slot),
@@ -364,7 +364,7 @@ impl<C: Codec> State<C> {
             match opened {
                 Ok(()) => {
                     self.connections[slot].link = Link::Opening;
-                    self.connections[slot].heard_ns = now_ns;
+                    self.connections[slot].last_answer_ns = now_ns;
                     self.down -= 1;
                 }
                 Err(error) => {

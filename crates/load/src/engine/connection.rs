@@ -57,7 +57,7 @@ pub struct Connection<C> {
     /// Whether it can be used.
     pub link: Link,
     /// While it is being opened: when that began, or when the server last answered.
-    pub heard_ns: u64,
+    pub last_answer_ns: u64,
     /// Requests without an answer, oldest first.
     pub pending: VecDeque<Pending>,
     /// How many of the newest of them are not with the kernel.
@@ -87,7 +87,7 @@ impl<C> Connection<C> {
         Self {
             codec,
             link: Link::Opening,
-            heard_ns: 0,
+            last_answer_ns: 0,
             pending: VecDeque::with_capacity(depth),
             unstamped: 0,
             next_ticket: 0,

@@ -34,7 +34,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
     pub fn shake_hands(&mut self) -> Result<(), LoadError> {
         let begin_ns = monotonic_ns();
         for connection in &mut self.state.connections {
-            connection.heard_ns = begin_ns;
+            connection.last_answer_ns = begin_ns;
         }
         loop {
             let state = &mut self.state;
@@ -79,8 +79,8 @@ impl<C: Codec> State<C> {
             return;
         }
         self.handshakes.lost += 1;
-        let is_told = self.connections[slot].codec.complaint().is_some();
-        if is_told || self.handshakes.lost > 2 * self.connections.len() {
+        let has_complaint = self.connections[slot].codec.complaint().is_some();
+        if has_complaint || self.handshakes.lost > 2 * self.connections.len() {
             self.refused(slot, kind);
         }
     }
@@ -94,7 +94,7 @@ impl<C: Codec> State<C> {
         self.handshakes.next_check_ns = now_ns + CHECK_EVERY_NS;
         for slot in 0..self.connections.len() {
             let connection = &self.connections[slot];
-            if connection.link == Link::Opening && now_ns > connection.heard_ns + SILENCE_NS {
+            if connection.link == Link::Opening && now_ns > connection.last_answer_ns + SILENCE_NS {
                 self.break_link(slot, "handshake-timeout");
             }
         }

@@ -16,8 +16,8 @@ use crate::runner::{Order, listen};
 pub struct Follow {
     progress: Progress,
     orders: Option<Receiver<Order>>,
-    told: Option<Phase>,
-    /// How many intervals of each process have been told.
+    phase_reported: Option<Phase>,
+    /// How many intervals of each process have been reported.
     seen: Vec<usize>,
     row: Interval,
 }
@@ -28,7 +28,7 @@ impl Follow {
         Self {
             progress,
             orders: input.map(listen),
-            told: None,
+            phase_reported: None,
             seen: Vec::new(),
             row: Interval::default(),
         }
@@ -41,7 +41,7 @@ impl Follow {
 
     /// The load has begun, here at `now_ns`.
     pub fn begin(&mut self, now_ns: u64, members: usize) {
-        self.told = Some(Phase::Warmup);
+        self.phase_reported = Some(Phase::Warmup);
         self.seen = vec![0; members];
         self.row.restart(now_ns);
         self.progress.phase(Phase::Warmup.name(), now_ns);
@@ -67,7 +67,7 @@ impl Follow {
         length_ns: u64,
         duration_ns: u64,
     ) -> Result<(), LoadError> {
-        let Some(told) = self.told else { return Ok(()) };
+        let Some(phase_reported) = self.phase_reported else { return Ok(()) };
         for (member, seen) in members.iter().zip(&mut self.seen) {
             for interval in &member.load().intervals[*seen..] {
                 self.row.counts.add(&interval.counts);
@@ -79,7 +79,7 @@ impl Follow {
         }
         if now_ns >= self.row.begin_ns + length_ns {
             self.row.end_ns = now_ns;
-            self.progress.interval(&self.row, told);
+            self.progress.interval(&self.row, phase_reported);
             self.row.restart(now_ns);
         }
         let begins = members.iter().map(|member| begin_ns(member.load()));
@@ -92,13 +92,13 @@ impl Follow {
             (Phase::Measure, last_ns),
             (Phase::Drain, first_ns + duration_ns),
         ] {
-            if self.told < Some(phase) && now_ns >= at_ns {
+            if self.phase_reported < Some(phase) && now_ns >= at_ns {
                 // A row is of one phase.
                 self.row.end_ns = now_ns;
                 self.progress
-                    .interval(&self.row, self.told.unwrap_or(phase));
+                    .interval(&self.row, self.phase_reported.unwrap_or(phase));
                 self.row.restart(now_ns);
-                self.told = Some(phase);
+                self.phase_reported = Some(phase);
                 self.progress.phase(phase.name(), at_ns);
             }
         }

@@ -34,7 +34,7 @@ const FAILED: i32 = 4;
 /// Set by the order to stop.
 static STOP: AtomicBool = AtomicBool::new(false);
 /// When the last order came.
-static HEARD_NS: AtomicU64 = AtomicU64::new(0);
+static LAST_ORDER_NS: AtomicU64 = AtomicU64::new(0);
 /// When the last order to measure came.
 static MEASURE_NS: AtomicU64 = AtomicU64::new(0);
 /// Where the load that is running takes its order to measure.
@@ -43,7 +43,7 @@ static MEASURE: Mutex<Option<Sender<()>>> = Mutex::new(None);
 /// Takes orders until there are none. `read` turns flags into settings.
 pub fn serve(read: &dyn Fn(&[String]) -> Result<Settings, String>) {
     let (loads, orders) = channel();
-    HEARD_NS.store(monotonic_ns(), Ordering::Relaxed);
+    LAST_ORDER_NS.store(monotonic_ns(), Ordering::Relaxed);
     thread::spawn(move || listen(&loads));
     report(&Report::Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -74,7 +74,7 @@ fn listen(loads: &Sender<(Vec<String>, Changes)>) {
             Ok(0) | Err(_) => std::process::exit(FAILED),
             Ok(_) => {}
         }
-        HEARD_NS.store(monotonic_ns(), Ordering::Relaxed);
+        LAST_ORDER_NS.store(monotonic_ns(), Ordering::Relaxed);
         match serde_json::from_str(&line) {
             Ok(Order::Load { arguments, changes }) => {
                 STOP.store(false, Ordering::Relaxed);
@@ -106,7 +106,7 @@ fn watch_silence() {
         if second.is_multiple_of(ALIVE_EVERY_S) {
             report(&Report::Alive);
         }
-        let silent_ns = monotonic_ns().saturating_sub(HEARD_NS.load(Ordering::Relaxed));
+        let silent_ns = monotonic_ns().saturating_sub(LAST_ORDER_NS.load(Ordering::Relaxed));
         if u128::from(silent_ns) > SILENCE.as_nanos() {
             eprintln!("steelyard-load: no command for {SILENCE:?}");
             std::process::exit(FAILED);
@@ -204,7 +204,7 @@ fn load(settings: &Settings) -> Result<Share, LoadError> {
         *current = Some(measure);
     }
     let mut begun = false;
-    // Told as they end: should this process be lost, what it has told is not.
+    // Sent as they end: should this process be lost, the intervals that it has sent are not.
     let mut watch = |interval: &Interval, phase: Phase| {
         if phase == Phase::Measure && !begun {
             begun = true;

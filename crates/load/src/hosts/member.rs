@@ -425,8 +425,8 @@ mod tests {
         assert!(matches!(wait(&mut greets), Ok(Report::Hello { .. })));
         for flood in ["yes", "cat /dev/zero"] {
             let begin = Instant::now();
-            let told = wait(&mut member(flood)).unwrap_err().to_string();
-            assert!(told.contains("no greeting"), "{told}");
+            let message = wait(&mut member(flood)).unwrap_err().to_string();
+            assert!(message.contains("no greeting"), "{message}");
             assert!(begin.elapsed() < Duration::from_secs(20));
         }
     }
@@ -434,8 +434,8 @@ mod tests {
     #[test]
     fn a_long_last_word_is_kept_in_part() {
         let mut member = member("head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 3");
-        let told = wait(&mut member).unwrap_err().to_string();
-        assert!(told.len() < 2 * ERRORS_KEPT, "{}", told.len());
+        let message = wait(&mut member).unwrap_err().to_string();
+        assert!(message.len() < 2 * ERRORS_KEPT, "{}", message.len());
     }
 
     #[test]
@@ -445,8 +445,8 @@ mod tests {
         silent.silence = Duration::from_millis(300);
         assert!(!silent.take_reports().unwrap());
         thread::sleep(Duration::from_millis(400));
-        let told = silent.take_reports().unwrap_err().to_string();
-        assert!(told.contains("no message from it for 300ms"), "{told}");
+        let message = silent.take_reports().unwrap_err().to_string();
+        assert!(message.contains("no message from it for 300ms"), "{message}");
         let alive = r#"while :; do echo '{"report":"alive"}'; sleep 0.1; done"#;
         let mut living = member(&format!("{HELLO}; {alive}"));
         wait(&mut living).unwrap();

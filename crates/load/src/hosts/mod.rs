@@ -8,8 +8,8 @@
 //! No clock is trusted across hosts: every process measures on its own, times go over the wire only as lengths,
 //! and what each process saw is put together by the time since the begin of its own measure phase
 //! ([`rows`], [`merge`]). Processes report their intervals during the load, so that what was measured until a
-//! host is lost is not lost with it ([`partial`]). How far apart the phases began follows from when the order was sent, here, and how long after it
-//! came the phase began, there; what the way took is in that figure too.
+//! host is lost is not lost with it ([`partial`]). How far apart the phases began follows from
+//! when this process sent each order and how long after its arrival the phase began; it includes the network's latency.
 //!
 //! Invariants: when this process ends, however it does, no process of it goes on loading. Not here: what the
 //! processes do ([`join`]).
@@ -242,7 +242,7 @@ impl<'a> Fleet<'a> {
         let mut any = false;
         for (index, member) in self.members.iter_mut().enumerate() {
             let sent = member.tell(stop, PING);
-            // One that has told everything may go.
+            // A process that has sent its whole result may end.
             if !member.is_done() {
                 sent.map_err(|error| (index, error))?;
                 any |= member.take_reports().map_err(|error| (index, error))?;
@@ -317,7 +317,7 @@ impl Offer for Fleet<'_> {
         };
         if lost.is_some() {
             for member in &mut self.members {
-                // One that cannot be told ends as its input does.
+                // A process that the order cannot reach ends when its input does.
                 let _ = member.send(&Order::Stop);
             }
         }

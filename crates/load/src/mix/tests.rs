@@ -41,8 +41,8 @@ fn every_shipped_mix_is_a_file_that_parses_and_is_documented() {
 fn ycsb_has_the_published_shares() {
     let shares = |name: &str, protocol| {
         let mix = MixFile::find(name).unwrap().for_protocol(protocol).unwrap();
-        let drawn = mix.operations.iter().filter(|o| o.weight > 0.0);
-        let shares: Vec<(String, f64)> = drawn.map(|o| (o.name.clone(), o.weight)).collect();
+        let weighted = mix.operations.iter().filter(|o| o.weight > 0.0);
+        let shares: Vec<(String, f64)> = weighted.map(|o| (o.name.clone(), o.weight)).collect();
         (mix.keys.distribution.unwrap(), shares)
     };
     for (name, law, expected) in [

@@ -165,7 +165,7 @@ struct Runner<'a, 'w> {
     spares: Vec<Sender<Box<Interval>>>,
     orders: Option<Receiver<Order>>,
     start_ns: u64,
-    told: Option<Phase>,
+    phase_reported: Option<Phase>,
     controller_cpu_ns: (u64, u64),
     /// Whether to work in pieces of a few tens of microseconds: the generator threads of an open loop have
     /// requests to send on time, and may share their CPUs with this thread.
@@ -238,7 +238,7 @@ impl<'a, 'w> Runner<'a, 'w> {
             spares,
             orders,
             start_ns: 0,
-            told: None,
+            phase_reported: None,
             controller_cpu_ns: (0, 0),
             gives_way: settings.offers_per_s().is_some(),
             reported_ns: vec![0; settings.threads as usize],
@@ -337,8 +337,8 @@ impl<'a, 'w> Runner<'a, 'w> {
             (Phase::Measure, begin_ns),
             (Phase::Drain, end_ns),
         ] {
-            if self.told < Some(phase) && now_ns >= at_ns {
-                self.told = Some(phase);
+            if self.phase_reported < Some(phase) && now_ns >= at_ns {
+                self.phase_reported = Some(phase);
                 self.surroundings.progress.phase(phase.name(), at_ns);
                 let cpu = Usage::of_thread().times_ns();
                 let before = std::mem::replace(&mut self.controller_cpu_ns, cpu);

@@ -70,7 +70,7 @@ impl Worker {
         started: Receiver<u64>,
         trace: Option<TraceStream>,
     ) -> Self {
-        let drawn = settings.offers_per_s().map(|rate| {
+        let generated = settings.offers_per_s().map(|rate| {
             let random = Purpose::Arrivals.stream(settings.seed, u64::from(index));
             // Connections of closed loops have the streams below.
             let requests = (1 << 40) + u64::from(index);
@@ -98,7 +98,7 @@ impl Worker {
             pin: settings.pin,
             codecs: Arc::clone(codecs),
             started,
-            source: traced.or(drawn),
+            source: traced.or(generated),
         }
     }
 

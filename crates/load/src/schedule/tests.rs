@@ -53,7 +53,7 @@ fn anderson_darling(gaps: &[f64], mean: f64) -> f64 {
     let sum: f64 = (0..n)
         .map(|i| {
             // ln F(x_i) + ln(1 - F(x_{n+1-i})), of which the second is minus the gap over the mean. A gap
-            // was rounded to a nanosecond and is never told from a shorter one than half of that.
+            // was rounded to a nanosecond, so that gaps below half of that are not distinguished.
             let below = -(-sorted[i].max(0.5) / mean).exp_m1();
             (2 * i + 1) as f64 * (below.ln() - sorted[n - 1 - i] / mean)
         })

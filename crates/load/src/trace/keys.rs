@@ -77,8 +77,8 @@ impl TraceKeys {
     /// A hash of the key's text, and the size of its value if the trace has it.
     pub fn value(&self, key: u64) -> (u64, Option<usize>) {
         self.with(key, |entry| {
-            let told = entry.bytes != u32::MAX;
-            (entry.hash, told.then_some(entry.bytes as usize))
+            let is_known = entry.bytes != u32::MAX;
+            (entry.hash, is_known.then_some(entry.bytes as usize))
         })
     }
 

@@ -146,8 +146,8 @@ pub mod tests {
         );
         let mut cold = rate(100, 40, 4e8);
         cold.warmup_ns = 0;
-        let told = achieved(&cold).claim;
+        let claim = achieved(&cold).claim;
         let end = "(40 completed later); the warm-up is shorter than the mean response time.";
-        assert!(told.ends_with(end), "{told}");
+        assert!(claim.ends_with(end), "{claim}");
     }
 }

@@ -190,11 +190,11 @@ impl Workload {
         let index = if self.shares[0] >= 1.0 {
             0
         } else {
-            let drawn = random.unit();
+            let point = random.unit();
             // A handful of operations: looking at each in turn is faster than anything clever.
             self.shares
                 .iter()
-                .position(|&share| drawn < share)
+                .position(|&share| point < share)
                 .unwrap_or(0)
         };
         let operation = &self.mix.operations[index];
@@ -254,8 +254,8 @@ impl Workload {
     pub fn value_bytes(&self, request: &Request) -> usize {
         match &self.trace {
             Some(trace) => {
-                let (hash, told) = trace.value(request.key);
-                told.unwrap_or_else(|| self.keys.value_size(hash))
+                let (hash, bytes) = trace.value(request.key);
+                bytes.unwrap_or_else(|| self.keys.value_size(hash))
             }
             None => self.keys.value_size(request.key),
         }

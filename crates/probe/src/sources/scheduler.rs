@@ -78,7 +78,7 @@ pub fn loads(text: &[u8]) -> [Option<f64>; 3] {
 pub fn parse(text: &[u8], time_ns: u64, loads: [Option<f64>; 3], table: &mut Table) {
     let mut values = [None; 5];
     for line in lines(text) {
-        // As many lines as there are CPUs, told from the others by two bytes.
+        // As many lines as there are CPUs, recognized by their first two bytes.
         if line.starts_with(b"cp") {
             continue;
         }

@@ -11,7 +11,7 @@ const OSRELEASE: u32 = 4;
 const ARCH: u32 = 6;
 const EVENT_DESC: u32 = 12;
 
-/// misc of a build id record: the id's length is told.
+/// misc of a build id record: the record states the id's length.
 const MISC_BUILD_ID_SIZE: u16 = 1 << 15;
 
 /// What the sections tell.

@@ -6,7 +6,7 @@
 //! Invariants: nothing panics, whatever the bytes; a file that ends early gives what it holds and says so;
 //! memory is bounded by what lies between two round marks.
 //!
-//! Not here: files of big-endian machines and hardware traces (AUX), which are told.
+//! Not here: files of big-endian machines and hardware traces (AUX), which are reported.
 
 mod features;
 mod folder;

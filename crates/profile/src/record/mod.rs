@@ -3,7 +3,7 @@
 //! In: what to sample, how often and for how long. Out: a profile of names.
 //!
 //! Cycles are sampled where the machine has them, CPU time otherwise (in most virtual machines); call chains
-//! are the kernel's, along frame pointers, or unwound from copies of the stacks. What the kernel refuses is left out and told; what it refuses
+//! are the kernel's, along frame pointers, or unwound from copies of the stacks. What the kernel refuses is left out and reported; what it refuses
 //! altogether is an error that says how to enable it.
 //!
 //! Not here: unwinding of copied stacks (`unwind`); counting events without sampling.

@@ -282,7 +282,7 @@ fn poll(
         .collect();
     // A millisecond more than the rest, since a timeout of 0 would not wait at all.
     let timeout = i32::try_from(timeout.as_millis() + 1).unwrap_or(i32::MAX);
-    // SAFETY: `waits` is a valid array of as many entries as are told.
+    // SAFETY: `waits` is a valid array of `waits.len()` entries.
     let ready = unsafe { libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, timeout) };
     if ready < 0 && std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
         return Err(system("wait for samples"));

@@ -39,7 +39,7 @@ pub struct Assembled {
     pub has_chains: bool,
     /// Samples whose stack was copied on a processor that is not known.
     pub not_unwound: u64,
-    /// Places in files that have no name are told as offsets.
+    /// Places in files that have no name are written as offsets.
     pub keeps_offsets: bool,
     /// When samples were taken, where it was to be kept.
     pub times: Option<Times>,

@@ -81,11 +81,11 @@ pub struct Assembler {
     periods: Periods,
     kernel_anchor: Option<(String, u64)>,
     not_unwound: u64,
-    /// What stands before the command of a process's samples, when it is to be told apart from others of the name.
+    /// What stands before the command of a process's samples, when it is to be distinguished from others of the name.
     pub label: Option<Label>,
     /// Samples of processes without a label are left out.
     pub labelled_only: bool,
-    /// Places in files that have no name are told as offsets.
+    /// Places in files that have no name are written as offsets.
     pub keeps_offsets: bool,
     /// When samples were taken, where it is to be kept.
     pub times: Option<Times>,

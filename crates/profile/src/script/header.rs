@@ -2,7 +2,7 @@
 //!
 //! `comm pid[/tid] [cpu] time: period event: rest`, where each part but `comm` may be absent, since
 //! `perf script -F` chooses them. `comm` may hold spaces and digits, so that the parts are found from those
-//! that can be told by their shape: the time (`1.5:`), the CPU (`[003]`), the event (ends in a colon).
+//! that can be recognized by their shape: the time (`1.5:`), the CPU (`[003]`), the event (ends in a colon).
 
 /// What a sample's first line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

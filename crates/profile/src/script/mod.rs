@@ -4,7 +4,7 @@
 //! that its header names, or that appears, unless another is asked for: counts of different events do not add up.
 //!
 //! Invariants: memory is bounded by the distinct frames and stacks; a line that cannot be read is counted and
-//! told as a reason; nothing panics, whatever the text.
+//! reported as a reason; nothing panics, whatever the text.
 //!
 //! Fast, because a call chain's lines repeat: the number of a frame is looked up by its whole line, address
 //! included, so that most lines are never parsed.

@@ -38,9 +38,9 @@ const BEGINS: [&str; 21] = [
 
 /// Frames of a chain that is so short that hardly anything can be said of who called whom.
 const SHORT: usize = 2;
-/// Stacks below which a share says little, and the share of short ones from which on it is told.
+/// Stacks below which a share says little, and the share of short ones from which on it is reported.
 const LEAST_STACKS: u64 = 50;
-const TOLD_RATIO: f64 = 0.1;
+const REPORTED_RATIO: f64 = 0.1;
 
 fn begins_thread(frame: &Frame, depth: usize) -> bool {
     // `clone3@@GLIBC_2.34`, `runtime.goexit.abi0`, `__libc_start_main@plt`.
@@ -110,7 +110,7 @@ impl Bottoms {
 
     /// A sentence when so many chains are short that the profile misleads.
     pub fn reason(&self) -> Option<String> {
-        if self.stacks < LEAST_STACKS || (self.short as f64) < TOLD_RATIO * self.stacks as f64 {
+        if self.stacks < LEAST_STACKS || (self.short as f64) < REPORTED_RATIO * self.stacks as f64 {
             return None;
         }
         let most = self

@@ -21,7 +21,7 @@ impl Vdso {
         let start = usize::from_str_radix(start, 16).ok()?;
         let end = usize::from_str_radix(end, 16).ok()?;
         // SAFETY: the kernel maps the vdso readable for the whole life of the process, over the range that
-        // it has just told.
+        // it has just listed.
         let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, end - start) };
         let mut copy = tempfile::Builder::new()
             .prefix("steelyard-vdso-")

@@ -152,7 +152,7 @@ fn from_index(file: &File, segments: &[Segment]) -> Option<ExplicitModuleSection
     };
     let segment = segments.iter().find(within)?;
     let skipped = start - segment.address;
-    // Where it ends is not told; a list of entries ends with an empty one.
+    // The file does not state where it ends; a list of entries ends with an empty one.
     let information = elf::read_at(file, segment.offset + skipped, segment.bytes - skipped)?;
     Some(ExplicitModuleSectionInfo {
         eh_frame_svma: Some(start..segment.address + segment.bytes),

@@ -53,7 +53,7 @@ impl Tally {
     /// Why stacks are not whole, in a sentence; None when few enough are not.
     pub fn reason(&self, name: impl Fn(u32) -> String) -> Option<String> {
         let cut = self.cut();
-        if cut == 0 || percent(cut, self.stacks) < LEAST_TOLD_PERCENT {
+        if cut == 0 || percent(cut, self.stacks) < REPORTED_FROM_PERCENT {
             return None;
         }
         let mut parts = Vec::new();
@@ -99,7 +99,7 @@ impl Tally {
 }
 
 /// Shares below this are not worth a sentence.
-const LEAST_TOLD_PERCENT: f64 = 1.0;
+const REPORTED_FROM_PERCENT: f64 = 1.0;
 
 fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 pub const READ: u32 = libc::EPOLLIN as u32;
 /// Notify when there is room for bytes.
 pub const WRITE: u32 = libc::EPOLLOUT as u32;
-/// Told without being asked: the other side is gone.
+/// Reported without being asked for: the other side is gone.
 pub const GONE: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 
 const EVENTS: usize = 256;

@@ -82,7 +82,7 @@ pub struct Counts {
 pub trait Intake<S: Service>: Send + Sync + 'static {
     /// Accepts a call, or says why not.
     fn admit(&self, origin: Origin, request: S::Request) -> Result<(), Refusal>;
-    /// Told of every call that was refused, by this intake or before it.
+    /// Called for every call that was refused, by this intake or before it.
     fn refused(&self, refusal: &Refusal);
 }
 

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         memory_nodes: arguments.memory_nodes.map(|list| list.0),
         parent: arguments
             .die_with_parent
-            .map(|told| told.unwrap_or_else(starter)),
+            .map(|parent| parent.unwrap_or_else(starter)),
         grace: arguments.grace,
         keeps_background: arguments.keep_background,
         held: arguments.hold,

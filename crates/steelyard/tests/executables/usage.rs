@@ -167,9 +167,9 @@ fn what_was_meant_stands_in_the_same_line() {
             "is not a CPU list such as 0-3,8",
         ),
     ];
-    for (name, arguments, told) in cases {
+    for (name, arguments, expected) in cases {
         let said = complaint(name, &run(program(name), &arguments));
-        assert!(said.contains(told), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
         assert!(!said.contains("Usage"), "{said}");
     }
 }
@@ -297,7 +297,7 @@ fn a_check_judges_what_the_parser_cannot_and_does_nothing_else() {
             "--memory",
         ),
     ];
-    for (name, base, good, bad, told) in cases {
+    for (name, base, good, bad, expected) in cases {
         let fits = run(program(name), &[base, good].concat());
         let said = String::from_utf8_lossy(&fits.stderr).into_owned();
         assert_eq!(fits.status.code(), Some(0), "{base:?}: {said}");
@@ -306,7 +306,7 @@ fn a_check_judges_what_the_parser_cannot_and_does_nothing_else() {
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(2), "{bad:?}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(said.contains(told), "{said}");
+        assert!(said.contains(expected), "{said}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
 }

@@ -288,7 +288,7 @@ impl Run<'_> {
         let mut random = Random::stream(self.settings.seed, "order");
         let until = started + self.settings.time;
         let (mut done, mut longest) = (0u64, Duration::ZERO);
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         loop {
             let begin = Instant::now();
             if done >= BOUNDS.tax_rounds && begin + longest > until {
@@ -299,8 +299,8 @@ impl Run<'_> {
             }
             done += 1;
             longest = longest.max(begin.elapsed());
-            if told.elapsed() >= Duration::from_millis(500) {
-                told = Instant::now();
+            if reported.elapsed() >= Duration::from_millis(500) {
+                reported = Instant::now();
                 self.surroundings.progress.round(
                     done,
                     started.elapsed().as_secs_f64(),

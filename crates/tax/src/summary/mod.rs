@@ -189,13 +189,13 @@ fn score_of_rounds(rows: &[(&'static str, Vec<f64>)], seed: u64) -> Option<TaxSc
         let mut random = Random::stream(seed, "resample");
         for _ in 0..RESAMPLES {
             // The same rounds for every entry: what befell a round befell all of them.
-            let drawn: Vec<usize> = (0..rounds)
+            let picks: Vec<usize> = (0..rounds)
                 .map(|_| random.below(rounds as u64) as usize)
                 .collect();
             let rates: Vec<_> = rows
                 .iter()
                 .map(|(category, times)| {
-                    let mut sample: Vec<f64> = drawn.iter().map(|&round| times[round]).collect();
+                    let mut sample: Vec<f64> = picks.iter().map(|&round| times[round]).collect();
                     (*category, rate(&mut sample))
                 })
                 .collect();

@@ -141,7 +141,7 @@ fn details_tell_why_figures_are_missing_and_what_instructions_were() {
     let mut app = app(By::Process);
     app.overlay = Overlay::Detail;
     let text = screen(&mut app, 100, 60);
-    for told in [
+    for expected in [
         "7 api",
         "/bin/api --port 8080",
         "web (33)",
@@ -151,7 +151,7 @@ fn details_tell_why_figures_are_missing_and_what_instructions_were() {
         "110 samples: 100 on instructions that were decoded, 10 in the kernel, 0 unknown",
         "AVX/AVX2          ███████████████·····  75.0 %  (65.7 to 82.5 %)",
     ] {
-        assert!(text.contains(told), "{told}\n{text}");
+        assert!(text.contains(expected), "{expected}\n{text}");
     }
 }
 

@@ -99,7 +99,7 @@ def _within(path: Path, name: str) -> Path:
     """Return the file or folder that a row of the map ``path`` names."""
     target = path.parent / name.lstrip("/")
     try:
-        # Asked for whether it is there: names that no file can have are told here.
+        # `exists` refuses names that no file can have.
         target.exists()
         is_inside = target.resolve().is_relative_to(path.parent.resolve())
     except (OSError, ValueError) as error:

@@ -44,7 +44,7 @@ FAMILY_WORTH = 3
 """Figures that a family is worth at most: what disturbs one disturbs them all in part."""
 
 NOISY_RATIO = 0.5
-"""A figure that may stray by more than this is too noisy to watch, and is told to be."""
+"""A figure that may stray by more than this is reported as too noisy to watch."""
 
 BUSY_RATIO = 0.10
 """Share of CPU time used by others above which a check is not taken as good."""

@@ -43,7 +43,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\
 NO_COMMAND = "[no command]"
 """The command of stacks that begin with a function."""
 _LOOK_AHEAD = 1000
-"""Lines from which the form of a file is told."""
+"""Lines from which the form of a file is recognized."""
 _DIGITS = 19
 _DECIMALS = 6
 """Decimals of a count that are kept."""

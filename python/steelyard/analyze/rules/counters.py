@@ -29,7 +29,7 @@ REMOTE_EVENTS_OF_FILES = (
     ("ls_dmnd_fills_from_sys.mem_io_remote", "ls_dmnd_fills_from_sys.mem_io_local"),
     ("node-load-misses", "node-loads"),
 )
-"""The same in files of perf stat from elsewhere; of the last, the second has both."""
+"""The same in files of perf stat from other machines; ``node-loads`` counts loads from both nodes."""
 
 
 def node_ratio(conditions: Conditions, *names: str) -> float | None:

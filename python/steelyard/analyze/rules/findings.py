@@ -40,7 +40,7 @@ EXPLAINS = ("", "time", "cpu")
 """What a rule's first evidence may be a share of: nothing, the headline's time, its CPU time."""
 BLAMES = ("own", "neighbours", "hypervisor", "unknown")
 """Whose doing a finding may be: the workload's, other processes' of this machine, other guests', or anyone's
-where that is not told apart."""
+where that is not known."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ FUTEX_RATIO = 0.05
 INTERPRETED = "py::"
 """How names of functions begin that the profiler read from a Python interpreter."""
 CALLS_RATIO = 1.5
-"""How many times its own share a function's with its callees has to be to be told too."""
+"""A function's share with its callees is shown too from this many times its own share on."""
 LEADS_RATIO = 0.05
 """Share of a category below which its largest function is not worth naming."""
 UNRESOLVED_RATIO = 0.30

@@ -18,7 +18,7 @@ DRAIN_S = 15
 
 
 def start_load(session: "Session", target: str, mix: Path) -> LoadWatch:
-    """Start the load: it stores every record, then warms up until it is told to measure."""
+    """Start the load: it stores every record, then warms up until the order to measure."""
     settings = session.settings
     command = [
         *(str(executable("steelyard-load")), "--protocol", "cql", "--target", target),

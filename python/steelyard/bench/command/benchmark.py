@@ -32,7 +32,7 @@ _FITTING = 5
 """Iterations that the advised length of the measure phase holds."""
 _LOOK_S = 0.02
 _STEADY_COUNT = 8
-"""Iterations from which it is told whether they were alike."""
+"""Iterations from which a check says whether they were alike."""
 
 
 @dataclass(frozen=True, slots=True)

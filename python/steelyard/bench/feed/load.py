@@ -202,7 +202,7 @@ def sweep(session: "Session", instances: "Sequence[Instance]", authority: str | 
 def start_hold(
     session: "Session", instance: "Instance", authority: str | None, rate_per_s: float
 ) -> LoadWatch:
-    """Start fresh load at one rate, which measures when it is told to."""
+    """Start fresh load at one rate, which measures when it is ordered to."""
     settings = session.settings
     command = [
         str(executable("steelyard-load")),

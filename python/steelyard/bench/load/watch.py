@@ -1,6 +1,6 @@
 """Processes of ``steelyard-load`` in a run: what they tell, and the measure phase of all of them.
 
-In: load processes that warm up until they are told to measure. Out: the measure phase on the monotonic clock.
+In: load processes that warm up until the order to measure. Out: the measure phase on the monotonic clock.
 
 Not here: their command lines, which benchmarks know, and metrics from their results (``metrics``).
 """

@@ -64,7 +64,7 @@ class Out(Protocol):
 
 
 class Recorder:
-    """Writes one source's file until it is told to end."""
+    """Writes one source's file until it is stopped."""
 
     def __init__(self, plan: dict[str, Any], out: Out) -> None:
         self.plan = plan

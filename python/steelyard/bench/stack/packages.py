@@ -167,8 +167,8 @@ class Manager:
         """Install those of ``names`` that are missing and return what is new, dependencies included.
 
         With ``cache`` their files, and those of ``also_kept``, are kept there with all that they need;
-        ``refresh`` looks for newer ones. ``offline`` takes them from it and downloads nothing. ``claim`` is
-        told what will be new, with versions, before anything is installed. Raises EnvironmentLacksError.
+        ``refresh`` looks for newer ones. ``offline`` takes them from it and downloads nothing. ``claim``
+        gets what will be new, with versions, before anything is installed. Raises EnvironmentLacksError.
         """
         before = self.installed()
         absent = [name for name in names if name not in before]
@@ -254,7 +254,7 @@ class Manager:
         self._call([*install, "--download-only", *absent])
         claim(plan.new)
         with self._without_services():
-            # Marked as automatic, so that one that somebody wants later, which marks it, is told from these.
+            # Marked as automatic: a package that somebody installs later on purpose loses this mark.
             self._call([*install, "-o", "APT::Get::Mark-Auto=true", *absent], undisturbed=True)
         return plan.new
 

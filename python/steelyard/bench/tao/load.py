@@ -2,7 +2,7 @@
 
 In: addresses of servers. Out: the measure phase on the monotonic clock.
 
-The load runs from the beginning to the end without a gap: it warms up until it is told to measure.
+The load runs from the beginning to the end without a gap: it warms up until the order to measure.
 """
 
 from collections.abc import Mapping, Sequence

@@ -88,7 +88,7 @@ def _variants(path: Path, document: Mapping[str, Any]) -> tuple[Variant, ...]:
     combinations = [dict(zip(factors, one, strict=True)) for one in itertools.product(*factors.values())]
     if len(combinations) > _MOST_ARMS:
         raise UsageError(
-            f"{path}: {len(combinations)} combinations, at most {_MOST_ARMS} arms can be told apart",
+            f"{path}: {len(combinations)} combinations, at most {_MOST_ARMS} arms can be distinguished",
             hint="list the arms that matter: [arms.NAME]",
         )
     return tuple(Variant(",".join(levels.values()), levels, factors=levels) for levels in combinations)

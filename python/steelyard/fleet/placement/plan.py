@@ -94,9 +94,9 @@ class PlaceResult:
     is_feasible: bool
     present: float
     best: float | None
-    """With the published program, whose loads are fractions and whose moves cost nothing."""
+    """Cost of the published program's optimum, which splits loads and moves them for free."""
     planned: float | None
-    """With the moves."""
+    """Cost after the moves."""
     saved_cpu_rate: float | None
     """CPUs that the moves free: CPU-s a second, at the present mix of platforms."""
     payback_days: float | None

@@ -64,7 +64,7 @@ def _row(name: str, length_ns: int, conditions: Conditions, parts: Intensities) 
 
 
 def _sum(values: "list[float | None]", devices: object) -> float | None:
-    """Return the sum of what every device told; None where there is no device or one did not tell."""
+    """Return the sum over the devices; None where there is no device or one has no value."""
     known = [value for value in values if value is not None]
     return sum(known) if devices and len(known) == len(values) else None
 

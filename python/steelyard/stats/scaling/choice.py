@@ -48,7 +48,7 @@ _FLOOR = 1e-3
 _PREFERRED = 2.0
 """How much smaller the criterion of another model than the law is; twice that where its bend was searched."""
 _AS_GOOD = 4.0
-"""Models whose criterion is within this are not told apart."""
+"""Models whose criterion is within this are equally good."""
 _ENDS = (0.025, 0.975)
 _SEED = 21
 _DRAWS = 399

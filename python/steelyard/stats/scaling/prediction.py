@@ -1,6 +1,6 @@
 """Throughput at numbers of CPUs that were not measured.
 
-In: the model of a curve (``choice``), and what siblings are worth where another machine told it. Out:
+In: the model of a curve (``choice``), and what siblings are worth where another machine's curve says it. Out:
 `Prediction`: what a trial there would give, with an interval, or why that is not known.
 
 Between the steps it is the model's, as far as the model is from the readings beside it. Beyond them it is the

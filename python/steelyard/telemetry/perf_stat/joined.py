@@ -3,7 +3,7 @@
 A processor counts few events at once, so that one program is often counted several times, each time for other
 events, into one file. Outputs of one target and without intervals are joined: an event that one of them
 counted is taken from it, of one that several counted the mean is taken, as `perf stat -r` does; so are the
-times. Outputs that stand one after the other without a header are told apart by their rows, which are the
+times. Outputs that stand one after the other without a header are separated by their rows, which are the
 same each time.
 
 In: what was read of the file. Out: `Joined`. Outputs that cannot be joined (of other targets, with intervals)

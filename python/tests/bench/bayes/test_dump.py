@@ -155,7 +155,7 @@ def test_a_dump_that_cannot_be_read_to_its_end_is_named(tmp_path, made, kind):
     path.write_bytes(written)
     with pytest.raises(WorkloadFailedError, match=told):
         read(path, listed(tmp_path))
-    # The driver is told why.
+    # The driver gets the reason.
     pipe = io.BytesIO()
     feed(path, tmp_path / "categories.txt", pipe)
     number, length = struct.unpack(">ii", pipe.getvalue()[pipe.getvalue().rindex(b"\xff\xff\xff\xfe") :][:8])

@@ -41,7 +41,7 @@ def stranger(folder: Path, *, has_hotspot: bool, catches: bool) -> subprocess.Po
     if has_hotspot:
         lines += [f"file = open({str(library)!r}, 'r+b')", "area = mmap.mmap(file.fileno(), 4096)"]
     if catches:
-        lines += ["signal.signal(signal.SIGQUIT, lambda *_: print('heard', flush=True))"]
+        lines += ["signal.signal(signal.SIGQUIT, lambda *_: print('received', flush=True))"]
     lines += ["print('ready', flush=True)", "while True: signal.pause()"]
     process = subprocess.Popen([sys.executable, "-c", "\n".join(lines)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -70,7 +70,7 @@ def test_a_jvm_that_does_not_listen_costs_the_names_only(tmp_path):
         waits = []
         with java_names.written([process.pid], waits.append) as reasons:
             assert reasons == [f"process {process.pid}: it does not listen"]
-            assert process.stdout.readline() == "heard\n"
+            assert process.stdout.readline() == "received\n"
         assert sum(waits) < 1.1 * java_names.ANSWER_S
         assert not Path(f"/tmp/.attach_pid{process.pid}").exists()
     finally:

@@ -107,7 +107,7 @@ def test_commands_read_the_runs_own_files(places):
     ):
         assert str(places.config) in " ".join(command)
     assert f"PHP_INI_SCAN_DIR=:{places.config}/php" in servers.php_command(PROGRAMS, places)
-    # Root has to be allowed; an ordinary user is not told to be root.
+    # Root has to be allowed; an ordinary user gets no --user=root.
     is_root = os.geteuid() == 0
     assert ("--user=root" in servers.database_command(PROGRAMS, places)) == is_root
 

@@ -53,7 +53,7 @@ def test_a_rotated_log_is_read_to_its_end(tmp_path: Path) -> None:
         writer.flush()
         path.rename(tmp_path / "a.log.1")
         append(path, "three\n")
-        # A writer keeps the old file open until it is told.
+        # A writer keeps the old file open until it is signalled.
         writer.write("two\n")
         writer.flush()
         assert list(log.lines(0)) == ["one", "two", "three"]

@@ -166,7 +166,7 @@ def test_folders_of_another_file_system_are_named_until_the_driver_removed_them(
     assert (
         "left s3a://bucket/tables/steelyard-two-partial and s3a://bucket/tables/steelyard-two-output" in told
     )
-    # It is told until somebody has removed it.
+    # It is reported until somebody has removed it.
     assert undo.replay() == [told]
 
 

@@ -230,7 +230,7 @@ def test_dpkg_outlives_a_kill_and_services_stay_forbidden_until_its_end(slow, mo
     process = start(slow)
     os.killpg(process.pid, ways[0])
     for number in ways[1:]:
-        # The second one comes when the first one has been told of.
+        # The second signal comes when the first one has been reported.
         assert "interrupt again" in process.stderr.readline()
         os.killpg(process.pid, number)
     process.communicate(timeout=60)
@@ -244,7 +244,7 @@ def test_dpkg_outlives_a_kill_and_services_stay_forbidden_until_its_end(slow, mo
     assert len(undo.replay()) == 1
     assert not slow.policy.exists()
     assert not (slow.folder / "service-was-started").exists()
-    # What the kill left is told from the record by the claim.
+    # The record's claim says what the kill left.
     removal = uninstall("spin", packages=True, manager=slow.manager)
     assert set(removal.packages) == {"libspin1", "server"}
 

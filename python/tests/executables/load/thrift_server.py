@@ -1,4 +1,4 @@
-"""A Thrift server in the way of thriftpy2: framed, compact, a thread a connection, in TLS if told so.
+"""A Thrift server in the way of thriftpy2: framed, compact, a thread a connection, in TLS if asked for.
 
 Prints its port, and at its end (standard input closes) what it was asked, as JSON.
 """

@@ -1,4 +1,4 @@
-/* What the first processes of emulated machines share: how they fail, and what a placement is made from, told as lines
+/* What the first processes of emulated machines share: how they fail, and what a placement is made from, written as lines
    "@file PATH CONTENT". */
 
 #include <errno.h>

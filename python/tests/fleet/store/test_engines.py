@@ -153,7 +153,7 @@ def test_an_engine_that_is_not_there_is_told_in_a_line(tmp_path, monkeypatch):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-        # A machine for neither Java nor Spark is told of the first.
+        # A machine with neither Java nor Spark gets the message for Java.
         lacks = "no Spark master answers at" if shutil.which("java") else "Spark needs Java 17 or later"
         with pytest.raises(EnvironmentLacksError, match=lacks):
             open_store(str(tmp_path), f"spark://127.0.0.1:{port}")

@@ -346,7 +346,7 @@ STATISTICS = (
                 partial(_wrong, make=_follow),
                 trials=150,
                 is_limit=True,
-                note="not told apart from an antagonist by samples; a test cap does",
+                note="samples cannot distinguish it from an antagonist; a test cap can",
             ),
             *(
                 situation

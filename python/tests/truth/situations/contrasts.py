@@ -172,7 +172,7 @@ STATISTICS = (
     Statistic(
         name="Arms of an experiment",
         covers=("steelyard.stats.contrasts.Contrast",),
-        about="Blocks with a value of each arm, whose order within the block is not told: one look, at the"
+        about="Blocks with a value of each arm, whose order within the block is not given: one look, at the"
         " end. The interval joins Student's with a studentized bootstrap.",
         situations=(
             _one_look("normal, sd 2 %", _normal, 6, quick=300),

@@ -286,7 +286,7 @@ STATISTICS = (
                 "64 CPUs from steps up to 32, a hard limit at 8 CPUs", _HALF, 64, "a hard limit at 8 CPUs"
             ),
             _prediction(
-                "64 CPUs, siblings worth 0.3, told by another machine's curve",
+                "64 CPUs, siblings worth 0.3, known from another machine's curve",
                 _HALF,
                 64,
                 "siblings worth 0.3",

@@ -152,9 +152,9 @@ mod tests {
         let text = fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2);
-        let told: Value = serde_json::from_str(lines[1]).unwrap();
-        assert_eq!(told["cgroup"], "/a\nb\u{1b}[2J\"}");
-        assert_eq!(told["time"], "1970-01-01T00:00:10.000Z");
+        let entry: Value = serde_json::from_str(lines[1]).unwrap();
+        assert_eq!(entry["cgroup"], "/a\nb\u{1b}[2J\"}");
+        assert_eq!(entry["time"], "1970-01-01T00:00:10.000Z");
     }
 
     #[test]

@@ -142,10 +142,10 @@ fn but(refusals: &[String]) -> String {
 
 /// The first of them: a list of hundreds is no reason.
 fn some(refusals: &[String]) -> String {
-    const TOLD: usize = 3;
-    let mut text = refusals[..refusals.len().min(TOLD)].join("; ");
-    if refusals.len() > TOLD {
-        text += &format!("; and {} more", refusals.len() - TOLD);
+    const LISTED: usize = 3;
+    let mut text = refusals[..refusals.len().min(LISTED)].join("; ");
+    if refusals.len() > LISTED {
+        text += &format!("; and {} more", refusals.len() - LISTED);
     }
     text
 }

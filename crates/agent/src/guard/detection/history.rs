@@ -412,11 +412,11 @@ mod tests {
     #[test]
     fn the_hog_comes_first_and_the_idle_task_not_at_all() {
         let suspects = history().suspects(&name(VICTIM), 600.0, 2.0);
-        let told: Vec<_> = suspects
+        let ranking: Vec<_> = suspects
             .iter()
             .map(|suspect| (suspect.name.job.as_str(), suspect.correlation))
             .collect();
-        assert_eq!(told, [("hog", 0.5), ("steady", 0.0)]);
+        assert_eq!(ranking, [("hog", 0.5), ("steady", 0.0)]);
         assert!((suspects[0].usage_in_outliers - 0.9).abs() < 1e-12);
     }
 

@@ -93,7 +93,7 @@ fn anomalies() {
 #[test]
 fn evidence() {
     for case in vectors("evidence") {
-        let told = &case["name"];
+        let case_name = &case["name"];
         let suspects: Vec<Series> = case["suspects"]
             .as_array()
             .unwrap()
@@ -110,7 +110,7 @@ fn evidence() {
         let threshold = case["threshold_cpi"].as_f64().unwrap();
         let found = weigh(&numbers(&case["victim_cpi"]), &suspects, threshold, &bar);
         let expected = case["expected"].as_array().unwrap();
-        assert_eq!(found.len(), expected.len(), "{told}");
+        assert_eq!(found.len(), expected.len(), "{case_name}");
         for (one, expected) in found.iter().zip(expected) {
             for (name, value) in [
                 ("fit", one.fit),
@@ -125,18 +125,18 @@ fn evidence() {
                     (Some(value), Some(expected)) => (value - expected).abs() < 1e-9,
                     _ => false,
                 };
-                assert!(same, "{told}: {name} is {value:?}, not {expected:?}");
+                assert!(same, "{case_name}: {name} is {value:?}, not {expected:?}");
             }
             assert_eq!(
                 Some(one.windows as u64),
                 expected["windows"].as_u64(),
-                "{told}"
+                "{case_name}"
             );
-            assert_eq!(one.misses_rise, expected["misses_rise"].as_bool(), "{told}");
+            assert_eq!(one.misses_rise, expected["misses_rise"].as_bool(), "{case_name}");
             assert_eq!(
                 one.refusal.as_deref(),
                 expected["refusal"].as_str(),
-                "{told}"
+                "{case_name}"
             );
         }
     }
@@ -145,7 +145,7 @@ fn evidence() {
 #[test]
 fn rankings() {
     for case in vectors("ranking") {
-        let told = &case["name"];
+        let case_name = &case["name"];
         let threshold = case["threshold_cpi"].as_f64().unwrap();
         let class = |value: &Value| {
             JobClass::named(value.as_str().unwrap()).expect("a class that is known")
@@ -164,10 +164,10 @@ fn rankings() {
                 Some((task, row["correlation"].as_f64()?))
             })
             .collect();
-        assert_eq!(known.len(), expected.len(), "{told}");
+        assert_eq!(known.len(), expected.len(), "{case_name}");
         for (one, other) in known.iter().zip(&expected) {
-            assert_eq!(one.0, other.0, "{told}");
-            assert!((one.1 - other.1).abs() < 1e-12, "{told}");
+            assert_eq!(one.0, other.0, "{case_name}");
+            assert!((one.1 - other.1).abs() < 1e-12, "{case_name}");
         }
         let settings = Settings {
             min_correlation: case["correlation_floor"].as_f64().unwrap(),
@@ -184,15 +184,15 @@ fn rankings() {
             .first()
             .filter(|first| first.correlation >= settings.min_correlation)
             .map(|first| first.name.task.as_str());
-        assert_eq!(likeliest, case["expected_antagonist"].as_str(), "{told}");
+        assert_eq!(likeliest, case["expected_antagonist"].as_str(), "{case_name}");
         let capped = decision
             .cap_cpu_ratio
             .map(|_| suspects[decision.suspect.unwrap()].name.task.as_str());
-        assert_eq!(capped, case["expected_cap"].as_str(), "{told}");
+        assert_eq!(capped, case["expected_cap"].as_str(), "{case_name}");
         assert_eq!(
             decision.cap_cpu_ratio,
             case["expected_cap_cpu_ratio"].as_f64(),
-            "{told}"
+            "{case_name}"
         );
     }
 }

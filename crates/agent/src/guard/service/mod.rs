@@ -83,7 +83,7 @@ pub struct Service {
     /// Ends when this is dropped.
     _puller: Puller,
     _lock: File,
-    told: Option<String>,
+    reported_state: Option<String>,
     stale_s: f64,
     left: Left,
 }
@@ -175,7 +175,7 @@ impl Service {
             board,
             _puller: puller,
             _lock: lock,
-            told: None,
+            reported_state: None,
             stale_s,
             left,
         };
@@ -238,7 +238,7 @@ impl Service {
     /// A line of the audit log each time that something about the specifications changes.
     fn tell_of_specs(&mut self, now: Moment, known: &Known) {
         let state = state_of_specs(now, known, self.stale_s);
-        if self.told.as_ref() == Some(&state) {
+        if self.reported_state.as_ref() == Some(&state) {
             return;
         }
         let line = Line {
@@ -248,7 +248,7 @@ impl Service {
             ..Line::default()
         };
         self.guard.tell(now, &line);
-        self.told = Some(state);
+        self.reported_state = Some(state);
     }
 }
 

@@ -119,13 +119,13 @@ fn the_third_outlier_caps_the_hog_and_five_minutes_later_it_is_free() {
     // All of the hog's usage fell on a CPI of twice the threshold: 1 - 1/2.
     assert!((incident.correlation.unwrap() - 0.5).abs() < 1e-12);
     assert!((incident.victim_cpi_after.unwrap() - 1.9).abs() < 1e-12);
-    let told = scene.audit_lines();
-    let what: Vec<_> = told
+    let lines = scene.audit_lines();
+    let what: Vec<_> = lines
         .iter()
         .map(|line| line["what"].as_str().unwrap())
         .collect();
     assert_eq!(what, ["cap", "incident", "undo"]);
-    assert_eq!(told[1]["evidence"]["suspects"][0]["task"], "hog");
+    assert_eq!(lines[1]["evidence"]["suspects"][0]["task"], "hog");
 }
 
 #[test]

@@ -167,9 +167,9 @@ fn every_layout_has_its_names() {
 
 #[test]
 fn names_from_outside_are_kept_short_and_printable() {
-    let told = ask("/system.slice/evil\u{1b}[31m\nname.service", NOBODY);
+    let answer = ask("/system.slice/evil\u{1b}[31m\nname.service", NOBODY);
     assert_eq!(
-        told,
+        answer,
         "evil\u{fffd}[31m\u{fffd}name evil\u{fffd}[31m\u{fffd}name.service latency-sensitive systemd-service"
     );
     let long = format!("/system.slice/{}.service", "x".repeat(5000));
@@ -210,8 +210,8 @@ fn own_rules_are_asked_first_and_judged() {
             "unknown field `colour`",
         ),
     ] {
-        let told = Rules::parse(text).unwrap_err();
-        assert!(told.starts_with(wanted), "{told}");
+        let message = Rules::parse(text).unwrap_err();
+        assert!(message.starts_with(wanted), "{message}");
     }
 }
 

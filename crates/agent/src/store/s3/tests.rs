@@ -170,11 +170,11 @@ fn bucket(endpoint: &str, secret: &str) -> S3 {
 fn objects_are_put_and_got_with_signatures_that_hold() {
     let objects = Objects::default();
     let mut store = bucket(&server(Arc::clone(&objects)), SECRET);
-    let told = super::super::check(&mut store, false)
+    let message = super::super::check(&mut store, false)
         .unwrap_err()
         .to_string();
     assert_eq!(
-        told,
+        message,
         "s3://bucket/fleet is no store: it has no steelyard-store.json"
     );
     super::super::check(&mut store, true).unwrap();
@@ -198,29 +198,29 @@ fn objects_are_put_and_got_with_signatures_that_hold() {
 #[test]
 fn what_is_wrong_is_told_in_one_line() {
     let address = server(Objects::default());
-    let told = bucket(&address, "wrong")
+    let message = bucket(&address, "wrong")
         .put("k", b"")
         .unwrap_err()
         .to_string();
     assert_eq!(
-        told,
+        message,
         "s3://bucket/fleet/k: status 403 SignatureDoesNotMatch: no"
     );
-    let told = bucket("http://127.0.0.1:1", SECRET)
+    let message = bucket("http://127.0.0.1:1", SECRET)
         .put("k", b"")
         .unwrap_err()
         .to_string();
     assert!(
-        told.starts_with("PUT 127.0.0.1:1/bucket/fleet/k: Connection refused"),
-        "{told}"
+        message.starts_with("PUT 127.0.0.1:1/bucket/fleet/k: Connection refused"),
+        "{message}"
     );
-    let told = open(&address, &[("AWS_EC2_METADATA_DISABLED", "true")])
+    let message = open(&address, &[("AWS_EC2_METADATA_DISABLED", "true")])
         .put("k", b"")
         .unwrap_err()
         .to_string();
     assert!(
-        told.ends_with("no keys in environment, shared file, web identity, container, instance"),
-        "{told}"
+        message.ends_with("no keys in environment, shared file, web identity, container, instance"),
+        "{message}"
     );
     let new = |rest: &str, environment| S3::new(&format!("s3://{rest}"), rest, environment);
     assert!(new("", Environment::default()).is_err());
@@ -268,8 +268,8 @@ fn an_answer_that_does_not_end_is_a_failure_in_time() {
         let mut store = bucket(&answering(pieces, pause, true), SECRET);
         store.timeout = Duration::from_millis(400);
         let begin = std::time::Instant::now();
-        let told = store.put("k", b"content").unwrap_err().to_string();
-        assert!(told.contains(wanted), "{told}");
+        let message = store.put("k", b"content").unwrap_err().to_string();
+        assert!(message.contains(wanted), "{message}");
         assert!(begin.elapsed() < Duration::from_secs(5));
     }
 }
@@ -296,10 +296,10 @@ fn what_is_no_answer_of_s3_stores_nothing() {
     for (answer, wanted) in cases {
         let address = answering(Box::leak(Box::new([answer])), Duration::ZERO, false);
         let mut store = bucket(&address, SECRET);
-        let told = store.put("k", b"content").unwrap_err().to_string();
+        let message = store.put("k", b"content").unwrap_err().to_string();
         match wanted {
-            "no" => assert!(told.contains("not one of S3's"), "{told}"),
-            other => assert!(told.contains(other), "{told}"),
+            "no" => assert!(message.contains("not one of S3's"), "{message}"),
+            other => assert!(message.contains(other), "{message}"),
         }
     }
 }
@@ -437,8 +437,8 @@ fn keys_of_the_shared_file_are_read_again_when_they_are_refused() {
         ("AWS_PROFILE", "uploader"),
     ];
     let mut store = open(&server(Objects::default()), &named);
-    let told = store.put("k", b"1").unwrap_err().to_string();
-    assert!(told.contains("SignatureDoesNotMatch"), "{told}");
+    let message = store.put("k", b"1").unwrap_err().to_string();
+    assert!(message.contains("SignatureDoesNotMatch"), "{message}");
     write(SECRET);
     store.put("k", b"1").unwrap();
 }

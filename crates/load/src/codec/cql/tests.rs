@@ -103,7 +103,7 @@ fn void(stream: u16) -> Vec<u8> {
     answer(stream, opcode::RESULT, &result::VOID.to_be_bytes())
 }
 
-/// A client with what it has said and heard.
+/// A client with what it has sent and received.
 struct Client {
     cql: Cql,
     out: Vec<u8>,
@@ -216,11 +216,11 @@ fn values_are_written_as_the_statement_types_them() {
 fn answers_find_their_requests_in_any_order() {
     let mut client = Client::ready();
     let streams = [READ, READ, WRITE, READ].map(|operation| client.ask(operation));
-    let mut told = rows(streams[3], 0);
-    told.extend(void(streams[2]));
-    told.extend(error(streams[0], 0x1200, "too late"));
-    told.extend(rows(streams[1], 2));
-    client.receive(&told).unwrap();
+    let mut bytes = rows(streams[3], 0);
+    bytes.extend(void(streams[2]));
+    bytes.extend(error(streams[0], 0x1200, "too late"));
+    bytes.extend(rows(streams[1], 2));
+    client.receive(&bytes).unwrap();
     assert_eq!(
         client.take_answers(),
         [
@@ -311,9 +311,9 @@ fn a_password_is_given_where_it_is_asked_for() {
 fn what_goes_wrong_before_the_first_request_is_told() {
     // The server speaks another version.
     let mut client = Client::new(script(None));
-    let mut told = error(0, 0x000a, "unsupported protocol version (4)\nmore");
-    told[0] = 0x85;
-    assert_eq!(client.receive(&told).unwrap_err().kind, "protocol-error");
+    let mut bytes = error(0, 0x000a, "unsupported protocol version (4)\nmore");
+    bytes[0] = 0x85;
+    assert_eq!(client.receive(&bytes).unwrap_err().kind, "protocol-error");
     assert_eq!(
         client.cql.complaint(),
         Some("unsupported protocol version (4)")
@@ -435,9 +435,9 @@ fn remarks_before_a_body_and_columns_in_it_are_passed_over() {
         body.extend_from_slice(kind);
     }
     body.extend_from_slice(&1u32.to_be_bytes());
-    let mut told = answer(stream, opcode::RESULT, &body);
-    told[1] = 0x02 | 0x04 | 0x08;
-    client.receive(&told).unwrap();
+    let mut bytes = answer(stream, opcode::RESULT, &body);
+    bytes[1] = 0x02 | 0x04 | 0x08;
+    client.receive(&bytes).unwrap();
     assert_eq!(client.take_answers(), [(Some(100), Outcome::Hit)]);
 }
 
@@ -445,9 +445,9 @@ fn remarks_before_a_body_and_columns_in_it_are_passed_over() {
 fn long_answers_are_counted_without_being_kept() {
     let mut client = Client::ready();
     let (long, short) = (client.ask(READ), client.ask(READ));
-    let mut told = rows(long, 1_000_000);
-    told.extend(rows(short, 0));
-    for piece in told.chunks(100_000) {
+    let mut bytes = rows(long, 1_000_000);
+    bytes.extend(rows(short, 0));
+    for piece in bytes.chunks(100_000) {
         client.receive(piece).unwrap();
     }
     assert_eq!(
@@ -526,12 +526,12 @@ proptest! {
     #[test]
     fn any_pieces_give_the_same(piece in 1usize..60, counts in prop::collection::vec(0u32..4, 1..20)) {
         let mut client = Client::ready();
-        let mut told = Vec::new();
+        let mut bytes = Vec::new();
         for count in &counts {
             let stream = client.ask(READ);
-            told.extend(rows(stream, *count));
+            bytes.extend(rows(stream, *count));
         }
-        for piece in told.chunks(piece) {
+        for piece in bytes.chunks(piece) {
             client.receive(piece).unwrap();
         }
         let found: Vec<bool> = client.answers.iter().map(|a| a.outcome == Outcome::Hit).collect();
@@ -541,7 +541,7 @@ proptest! {
     #[test]
     fn noise_never_panics(noise in prop::collection::vec(any::<u8>(), 0..300), opcode in 0u8..18, at in 0usize..3) {
         // Alone, and as the body of a frame that is expected, at three places of a session.
-        for told in [noise.clone(), answer(0, opcode, &noise)] {
+        for bytes in [noise.clone(), answer(0, opcode, &noise)] {
             let mut client = match at {
                 0 => Client::new(script(None)),
                 1 => Client::greeted(script(None)),
@@ -550,7 +550,7 @@ proptest! {
             if at == 2 {
                 client.ask(READ);
             }
-            let _ = client.receive(&told);
+            let _ = client.receive(&bytes);
         }
     }
 }

@@ -74,10 +74,10 @@ impl Client {
     }
 
     fn receive(&mut self, bytes: &[u8]) -> Result<Vec<(Option<u32>, Outcome)>, &'static str> {
-        let heard = self
+        let decoded = self
             .thrift
             .decode(bytes, &mut Vec::new(), &mut self.answers);
-        heard.map_err(|error| error.kind)?;
+        decoded.map_err(|error| error.kind)?;
         let answers = self.answers.drain(..);
         Ok(answers.map(|a| (a.ticket, a.outcome)).collect())
     }
@@ -147,7 +147,7 @@ fn answers_are_matched_and_checked() {
         };
         exception.write(out, "rank", 3);
     });
-    let told = [
+    let frames = [
         with(1, 77),
         with(0, 78),
         reply(2, |result| {
@@ -163,7 +163,7 @@ fn answers_are_matched_and_checked() {
     ];
     let refused = Outcome::Refused;
     assert_eq!(
-        client.receive(&told.concat()).unwrap(),
+        client.receive(&frames.concat()).unwrap(),
         [
             (Some(1), Outcome::Done),
             (Some(0), refused("wrong-result")),
@@ -245,10 +245,10 @@ proptest! {
             out.pop();
             out.extend_from_slice(&noise);
         });
-        for told in [noise, framed] {
+        for bytes in [noise, framed] {
             let mut client = Client::new();
             client.ask(RANK, 1);
-            for piece in told.chunks(piece) {
+            for piece in bytes.chunks(piece) {
                 if client.receive(piece).is_err() {
                     break;
                 }

@@ -246,7 +246,7 @@ impl<C: Codec> Codec for Tls<C> {
 
     fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>) {
         self.inner.encode(request, workload, &mut self.plain);
-        // An error of the connection was told when it came; what has been received was all processed then.
+        // An error of the connection was reported when it came; what has been received was all processed then.
         let _ = self.turn(out, &mut Vec::new());
     }
 

@@ -105,7 +105,7 @@ impl Pair {
             let mut rest = &out[..];
             while !rest.is_empty() {
                 self.server.read_tls(&mut rest).unwrap();
-                // An alert of the client ends the server's side too; what the client told counts.
+                // An alert of the client ends the server's side too; the client's own error counts.
                 let _ = self.server.process_new_packets();
                 let mut asked = [0; 65_536];
                 while let Ok(read @ 1..) = self.server.reader().read(&mut asked) {

@@ -371,7 +371,7 @@ impl Transport for Uring {
             return;
         };
         // Entries that wait for submission name the slot's descriptor by number: they go out before the
-        // number may mean another socket. What fails here fails again at the next poll, and is told there.
+        // number may mean another socket. What fails here fails again at the next poll, and is reported there.
         let _ = self.submit();
         shut_down(&socket);
         let _ = self

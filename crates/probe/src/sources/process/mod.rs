@@ -390,7 +390,7 @@ impl Process {
         };
         let stat = Stat::parse(text)?;
         self.run_ns = match stat.threads {
-            // One that has lost its other threads is told by schedstat from its next visit on.
+            // A process that has lost its other threads is read from schedstat from its next visit on.
             1 => run_ns.or(Some(u64::MAX)),
             _ => None,
         };

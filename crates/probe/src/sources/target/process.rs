@@ -52,7 +52,7 @@ pub struct Watched {
     unread: usize,
     rss_bytes: u64,
     /// Threads according to its stat file.
-    told: u64,
+    thread_count: u64,
     start_ticks: Option<u64>,
     ended: bool,
 }
@@ -68,7 +68,7 @@ impl Watched {
             threads: Vec::new(),
             unread: 0,
             rss_bytes: 0,
-            told: 0,
+            thread_count: 0,
             start_ticks: None,
             ended: false,
         }
@@ -111,7 +111,7 @@ impl Watched {
     ) -> bool {
         let first = self.start_ticks.is_none();
         let mut moved = first || tick.last;
-        if news || self.told != (self.threads.len() + self.unread) as u64 {
+        if news || self.thread_count != (self.threads.len() + self.unread) as u64 {
             self.find_threads(reader, room);
         }
         for thread in &mut self.threads {
@@ -180,7 +180,7 @@ impl Watched {
             return None;
         }
         self.rss_bytes = stat.rss_pages.unwrap_or(0).saturating_mul(page_bytes());
-        self.told = stat.threads;
+        self.thread_count = stat.threads;
         let (command, faults, threads) = (stat.command.into(), stat.faults, stat.threads);
         let ticks = [stat.user_ticks, stat.system_ticks];
         let start_ticks = stat.start_ticks;

@@ -294,8 +294,8 @@ impl Thread {
             let place = reader.text(&mut self.wchan, path("wchan")).unwrap_or(b"");
             seen.sleeps_in = (!matches!(place, b"" | b"0")).then(|| place.into());
             if seen.sleeps_in.is_none() {
-                let told = reader.text(&mut Kept::default(), path("syscall")).ok();
-                seen.system_call = told.and_then(calls::name);
+                let line = reader.text(&mut Kept::default(), path("syscall")).ok();
+                seen.system_call = line.and_then(calls::name);
             }
         }
         (self.rests, self.next_visit_ns) = (0, 0);

@@ -104,7 +104,7 @@ pub fn run(arguments: &HealthArguments, parent: libc::pid_t) -> Result<Exit, Fai
         print(|out| writeln!(out, "{:#}", plan(&topology, settings.mode)))?;
         return Ok(Exit::Ok);
     }
-    // Before any progress is told, so that the complaint stands alone.
+    // Before any progress is shown, so that the error stands alone.
     settings.check().map_err(failure)?;
     let topology = Topology::read(&arguments.root, Some(&steelyard_launch::usable_cpus()?));
     let progress = |part: &str, ratio: f64| tell(arguments.progress, part, ratio);

@@ -181,8 +181,8 @@ fn errors_of_the_warm_up_are_not_of_the_phase_though_they_come_in_it() {
             assert!((1..=24).contains(&errors), "{}", result["requests"]);
             assert!(n(&result, "sent") <= saw(&seen, &result).0);
             let finished = errors + n(&result, "completed");
-            let told = format!("{errors} of {finished} finished requests failed.");
-            assert_eq!(claim(&result, "errors"), told);
+            let expected = format!("{errors} of {finished} finished requests failed.");
+            assert_eq!(claim(&result, "errors"), expected);
             assert!(n(&result, "errors_from_before") > 10, "{result}");
             let told = claim(&result, "unsent");
             assert!(told.contains(" of 400 due requests"), "{told}");
@@ -217,14 +217,14 @@ fn several_hosts_count_as_one_does() {
     assert!(claim(&result, "achieved").contains(" for 400 due ("));
     // The objections are of the whole load too, not of the host that has most.
     let unsent = n(&result, "unsent");
-    let told = format!("{unsent} of 400 due requests were never sent.");
-    assert_eq!(claim(&result, "unsent"), told);
+    let expected = format!("{unsent} of 400 due requests were never sent.");
+    assert_eq!(claim(&result, "unsent"), expected);
     let (errors, completed) = (n(&result, "errors"), n(&result, "completed"));
-    let told = format!(
+    let expected = format!(
         "{errors} of {} finished requests failed.",
         errors + completed
     );
-    assert_eq!(claim(&result, "errors"), told);
+    assert_eq!(claim(&result, "errors"), expected);
     let classes = &result["requests"]["answers_by_class"];
     assert_eq!(classes["5xx"].as_u64().unwrap_or(0), errors, "{classes}");
 }

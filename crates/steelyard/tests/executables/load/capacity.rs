@@ -117,7 +117,7 @@ fn a_server_that_collapses_under_overload_has_no_capacity_above_what_it_falls_to
 
 #[test]
 fn the_capacity_of_a_known_server_is_found() {
-    // At most 500/s; the sleep takes a little more than it is told, so the capacity is somewhat below.
+    // At most 500/s; the sleep takes a little longer than asked, so the capacity is somewhat below.
     let (server, _) = one_at_a_time(Duration::from_millis(2));
     let begin = Instant::now();
     let output = run(mode("capacity", server.address, &QUICK).args([
@@ -147,7 +147,7 @@ fn the_capacity_of_a_known_server_is_found() {
             .all(|c| c["met"] == true);
         assert_eq!(met, probe["outcome"] == "met", "{probe}");
     }
-    // A machine that is busy with other work gives the generator too little CPU time, and is told apart.
+    // A machine that is busy with other work gives the generator too little CPU time; the answer says so.
     if result["answer"] == "interval" {
         let interval = &result["interval"];
         let (low, high) = (
@@ -235,11 +235,11 @@ fn a_server_that_dies_leaves_a_partial_search() {
 
 /// Waits until the program tells this event; the rest of what it tells is left to be read.
 fn wait_for_event(child: &mut std::process::Child, name: &str) {
-    let mut told = BufReader::with_capacity(1, child.stderr.as_mut().unwrap());
+    let mut stderr = BufReader::with_capacity(1, child.stderr.as_mut().unwrap());
     let mut line = String::new();
     while !line.contains(&format!("\"event\":\"{name}\"")) {
         line.clear();
-        assert!(told.read_line(&mut line).unwrap() > 0, "no {name}");
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "no {name}");
     }
 }
 

@@ -10,7 +10,7 @@ use super::support::{Server, finish, next_request};
 const SHORT: &str = "--warmup 0s --duration 300ms --drain 200ms --progress none";
 
 /// Runs the program against `url`, where HOST is the server, as a person does.
-fn told(server: SocketAddr, url: &str, more: &str) -> (Output, String) {
+fn load_output(server: SocketAddr, url: &str, more: &str) -> (Output, String) {
     let child = Command::new(env!("CARGO_BIN_EXE_steelyard-load"))
         .arg(url.replace("HOST", &server.to_string()))
         .args(SHORT.split_whitespace())
@@ -55,10 +55,10 @@ fn line<'a>(text: &'a str, name: &str) -> &'a str {
 fn a_load_of_which_every_request_failed_ends_with_1_and_says_so() {
     let server = web("404 Not Found");
     for mode in ["", "--json", "--output /dev/null"] {
-        let (output, _) = told(server.address, "http://HOST/absent", mode);
+        let (output, _) = load_output(server.address, "http://HOST/absent", mode);
         assert_eq!(output.status.code(), Some(1), "{mode}");
     }
-    let (_, text) = told(server.address, "http://HOST/absent", "");
+    let (_, text) = load_output(server.address, "http://HOST/absent", "");
     assert!(line(&text, "sent").contains(": 0 completed, "), "{text}");
     assert!(line(&text, "answers").starts_with("answers     0 2xx, 0 3xx, "));
     assert!(line(&text, "errors").contains("status-4xx"), "{text}");
@@ -68,7 +68,7 @@ fn a_load_of_which_every_request_failed_ends_with_1_and_says_so() {
 #[test]
 fn redirects_and_keys_that_are_not_there_are_said() {
     let server = web("302 Found");
-    let (_, text) = told(server.address, "http://HOST/", "");
+    let (_, text) = load_output(server.address, "http://HOST/", "");
     assert!(line(&text, "answers").ends_with("(redirects are not followed)"));
     assert!(
         line(&text, "bytes").ends_with(" received in the 0.3 s, for every request"),
@@ -83,7 +83,7 @@ fn redirects_and_keys_that_are_not_there_are_said() {
             }
         }
     });
-    let (_, text) = told(server.address, "memcache://HOST", "");
+    let (_, text) = load_output(server.address, "memcache://HOST", "");
     assert!(
         line(&text, "hits").starts_with("hits        0 of "),
         "{text}"
@@ -97,11 +97,11 @@ fn an_answer_that_takes_longer_than_the_timeout_is_an_error() {
         let mut read = BufReader::new(stream);
         while next_request(&mut read).is_some() {}
     });
-    let (output, text) = told(server.address, "memcache://HOST", "--timeout 20ms");
+    let (output, text) = load_output(server.address, "memcache://HOST", "--timeout 20ms");
     assert_eq!(output.status.code(), Some(1));
     assert!(line(&text, "errors").contains(" timeout)"), "{text}");
     let server = Server::answering(|_| ());
-    let (_, text) = told(server.address, "memcache://HOST", "--timeout 60s");
+    let (_, text) = load_output(server.address, "memcache://HOST", "--timeout 60s");
     assert!(!text.contains("timeout"), "{text}");
 }
 
@@ -111,14 +111,14 @@ fn a_log_that_does_not_fit_on_its_disk_ends_with_4_and_one_line() {
     for more in ["", "--host localhost --remote-command REMOTE"] {
         let more = more.replace("REMOTE", env!("CARGO_BIN_EXE_steelyard-load"));
         let more = format!("--hlog /dev/full {more}");
-        let (output, _) = told(server.address, "memcache://HOST", &more);
+        let (output, _) = load_output(server.address, "memcache://HOST", &more);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(4), "{more}: {said}");
         assert_eq!(said.lines().count(), 1, "{more}: {said}");
         assert!(said.contains("/dev/full: No space left"), "{said}");
     }
     // What is no file of a disk takes a log as well.
-    let (output, _) = told(server.address, "memcache://HOST", "--hlog /dev/null");
+    let (output, _) = load_output(server.address, "memcache://HOST", "--hlog /dev/null");
     assert!(matches!(output.status.code(), Some(0 | 1)));
 }
 
@@ -134,7 +134,7 @@ fn a_server_that_ends_connections_before_all_are_up_is_refused() {
             let _ = stream.write_all(b"+OK\r\n");
         }
     });
-    let (output, _) = told(address, "redis://:word@HOST", "--connections 3");
+    let (output, _) = load_output(address, "redis://:word@HOST", "--connections 3");
     let said = String::from_utf8(output.stderr).unwrap();
     // 1 where all were up for a moment, and the load began.
     assert!(matches!(output.status.code(), Some(1 | 3)), "{said}");
@@ -162,7 +162,7 @@ fn files_of_editors_and_spreadsheets_are_read_or_refused_by_name() {
         std::fs::write(&file, content).unwrap();
         let address = "127.0.0.1:1".parse().unwrap();
         let more = format!("--check {flag} {}", file.display());
-        let (output, _) = told(address, "memcache://HOST", &more);
+        let (output, _) = load_output(address, "memcache://HOST", &more);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{flag}: {said}");
         assert_eq!(said.contains("UTF-16"), code == 2, "{said}");

@@ -149,12 +149,12 @@ fn held_processes_measure_together_when_they_are_told() {
         phase("drain"),
         result["begin_ns"].as_u64().unwrap() + 1_000_000_000
     );
-    let told = |name: &str| {
+    let completed_in = |name: &str| {
         let rows = events.iter().filter(|event| event["phase"] == name);
         rows.map(|row| row["completed"].as_u64().unwrap())
             .sum::<u64>()
     };
-    assert!(told("warmup") > 0 && told("measure") > 0, "{events:?}");
+    assert!(completed_in("warmup") > 0 && completed_in("measure") > 0, "{events:?}");
 }
 
 #[test]
@@ -164,8 +164,8 @@ fn held_processes_end_with_the_control_input() {
     command.args(TWO).arg("--hold").stdin(Stdio::null());
     let output = finish(command.spawn().unwrap(), Duration::from_secs(60));
     assert_eq!(output.status.code(), Some(4));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("the control input ended"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("the control input ended"), "{stderr}");
 }
 
 /// A load of `arrival` by two processes, and how many requests its measure phase asked for.
@@ -385,7 +385,7 @@ fn a_load_over_ssh_is_one_load_and_leaves_nothing_behind() {
     assert_eq!(merged["hosts"][1]["name"], host.as_str());
     assert_eq!(namespaces.joined(1), 0, "{:?}", namespaces.programs(1));
 
-    // The far process dies in the middle of a load: what both had told until then is kept.
+    // The far process dies in the middle of a load: what both had reported until then is kept.
     let child = start(&["--duration", "60s", "--warmup", "100ms", "--rate", "400"]);
     wait_until(|| namespaces.joined(1) == 1, "the far process has begun");
     thread::sleep(Duration::from_secs(2));

@@ -347,8 +347,8 @@ fn what_was_measured_is_kept_when_a_server_takes_no_more_connections() {
         });
         let child = mode(name, server.address, &arguments).spawn().unwrap();
         let output = finish(child, Duration::from_secs(60));
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(4), "{name}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{name}: {stderr}");
         let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(result[rows].as_array().unwrap().len(), 2, "{result}");
         assert_eq!(result["verdict"]["level"], "invalid");
@@ -379,8 +379,8 @@ fn a_server_that_changes_its_certificate_is_not_trusted_again() {
     let child = load(server.address, &arguments).spawn().unwrap();
     let output = finish(child, Duration::from_secs(20));
     let result = whole(&output);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(told.matches("unknown authority").count(), 1, "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr.matches("unknown authority").count(), 1, "{stderr}");
     let answered = result["requests"]["completed"].as_u64().unwrap();
     assert!((1..=600).contains(&answered), "{answered}");
     assert_ne!(result["verdict"]["level"], "valid");

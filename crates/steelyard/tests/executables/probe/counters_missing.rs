@@ -346,9 +346,9 @@ fn without_a_plan_nothing_is_counted_and_sources_tells_whether_it_could_be() {
     let counters = sources
         .iter()
         .find(|source| source["name"] == "counters")
-        .expect("told");
-    let told = counters["available"] == true || counters["reason"].is_string();
-    assert!(told, "{counters}");
+        .expect("a list of counters");
+    let is_explained = counters["available"] == true || counters["reason"].is_string();
+    assert!(is_explained, "{counters}");
     let text = probe().arg("sources").output().expect("it runs").stdout;
     assert!(
         String::from_utf8_lossy(&text)

@@ -122,8 +122,8 @@ fn assert_ended_for_want_of_space(recording: &Recording, output: &std::process::
     assert!(times.is_sorted());
     // Where even the last telemetry.json has no room, the first stands, which says that nothing was finished.
     let telemetry = recording.telemetry();
-    let told = telemetry.end_reason.as_deref();
-    assert!(told.is_some_and(|reason| reason.starts_with("error: ")) || !telemetry.complete);
+    let end_reason = telemetry.end_reason.as_deref();
+    assert!(end_reason.is_some_and(|reason| reason.starts_with("error: ")) || !telemetry.complete);
 }
 
 #[test]

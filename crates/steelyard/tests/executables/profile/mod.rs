@@ -405,7 +405,7 @@ fn files_sampled_by_frequency_are_weighed_as_perf_report_weighs_them() {
         let folded = fold_by("period", &file);
         assert_eq!(folded_by_command(&folded), expected, "{name}");
         assert_eq!(key(&folded, "unit"), key(&folded, "event"), "{name}");
-        // The samples that stand behind the sums are told.
+        // The number of samples behind the sums is reported.
         let samples = fold(&file);
         let count: u64 = counts(&samples).values().sum();
         assert_eq!(key(&folded, "samples"), Some(count.to_string()), "{name}");

@@ -1,6 +1,6 @@
 """The load of an application: the mix of its views.
 
-In: an address that answers. Out: a load that warms up until it is told to measure.
+In: an address that answers. Out: a load that warms up until the order to measure.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def _operation(view: View) -> str:
 
 
 def start_load(session: "Session", target: str, views: Sequence[View]) -> LoadWatch:
-    """Start the load, which warms up until it is told to measure."""
+    """Start the load, which warms up until the order to measure."""
     settings = session.settings
     mix: Path = session.directory / "mix.toml"
     text = mix_text(views, settings.count("users"), settings.text("user_distribution"))

@@ -73,7 +73,7 @@ def start_stores(session: "Session", java: str, data: Path) -> Servers:
     workers = settings.count("processes") * settings.count("threads")
     values = {"cache_mib": str(settings.count("memory") >> 20), "connections": str(max(1024, workers + 16))}
     command = [program("memcached", PAYLOAD), "-l", HOST, "-p", str(port), "-U", "0"]
-    # As root it wants to be told so.
+    # memcached runs as root only with `-u root`.
     command += ["-u", "root", *flags(read_tuning(PAYLOAD)["memcached"], values)]
     memcached = session.start_process("memcached", command, cpus=session.placement.server)
     target = f"{HOST}:{port}"

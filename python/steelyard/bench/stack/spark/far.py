@@ -115,7 +115,7 @@ class FarHosts:
                 cpus=None,
                 is_aside=True,
             )
-            # A host without telemetry is told of; the result stands.
+            # A host without telemetry is reported; the result stands.
             session.expect_end(process)
             started[name] = (process, archive)
         return started

@@ -158,10 +158,10 @@ struct Active {
     entry: Entry,
     until_boot_s: f64,
     /// Whether the failure to undo it was reported.
-    told: bool,
+    reported: bool,
 }
 
-/// Told of each step, so that tests can crash between any two.
+/// Called at each step, so that tests can crash between any two.
 pub type Step = Box<dyn FnMut(&'static str) + Send>;
 
 /// The caps of one agent.
@@ -271,7 +271,7 @@ impl Caps {
             Ok(()) => self.active.push(Active {
                 entry,
                 until_boot_s: now.boot_s + order.seconds,
-                told: false,
+                reported: false,
             }),
             Err(_) => self.take_back_at_once(now, entry, audit),
         }
@@ -325,7 +325,7 @@ impl Caps {
         self.active.push(Active {
             entry,
             until_boot_s: f64::NEG_INFINITY,
-            told: false,
+            reported: false,
         });
         let mut ended = self.end_due(now, "the cap could not be made", audit);
         ended.retain(|entry| entry.id != id);
@@ -371,16 +371,16 @@ impl Caps {
             let undoing = put_back(&active.entry, &self.boot_id);
             (self.step)("put back");
             if let Undoing::Failed(_) = undoing {
-                if !active.told {
+                if !active.reported {
                     tell(now, &active.entry, why, &undoing, audit);
-                    active.told = true;
+                    active.reported = true;
                 }
                 place += 1;
                 continue;
             }
             let mut entry = self.active.remove(place).entry;
             tell(now, &entry, why, &undoing, audit);
-            (self.step)("told");
+            (self.step)("reported");
             entry.ended = Some(Ended {
                 unix_s: now.unix_s,
                 undone: undoing.is_undone(),
@@ -411,7 +411,7 @@ fn tell(now: Moment, entry: &Entry, why: &str, undoing: &Undoing, audit: &mut Au
         outcome: undoing.outcome(),
         ..Line::default()
     };
-    // A full disk must not keep a cap in force: what cannot be told here goes to the agent's own log.
+    // A full disk must not keep a cap in force: what cannot be written here goes to the agent's own log.
     if let Err(error) = audit.write(now, &line) {
         tracing::warn!(%error, cgroup = entry.cgroup, outcome = line.outcome, "the audit log cannot be written");
     }

@@ -118,14 +118,14 @@ fn a_cap_is_made_lasts_and_is_taken_back() {
         assert_eq!(machine.knobs(), before);
         assert!(caps.is_empty());
         assert!(machine.journal().entries().unwrap().0.is_empty());
-        let told = machine.audit_lines();
-        let what: Vec<_> = told
+        let lines = machine.audit_lines();
+        let what: Vec<_> = lines
             .iter()
             .map(|line| line["what"].as_str().unwrap())
             .collect();
         assert_eq!(what, ["cap", "undo"]);
-        assert_eq!(told[1]["outcome"], "put back");
-        assert_eq!(told[0]["changes"], told[1]["changes"]);
+        assert_eq!(lines[1]["outcome"], "put back");
+        assert_eq!(lines[0]["changes"], lines[1]["changes"]);
     }
 }
 
@@ -181,7 +181,7 @@ fn a_crash_at_any_step_is_undone_by_the_next_start() {
                     .iter()
                     .all(|entry| entry.ended.as_ref().unwrap().undone)
             );
-            // The entry waits, with what came of it, until its incident was told.
+            // The entry waits, with its outcome, until its incident is written.
             forget(&machine.journal(), &replayed.ended).unwrap();
             assert!(machine.replay(BOOT).ended.is_empty());
             // And the group can be capped anew.

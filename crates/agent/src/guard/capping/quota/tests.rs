@@ -182,7 +182,7 @@ proptest! {
             (quota.parse().unwrap(), period.parse().unwrap())
         };
         prop_assert!((1_000..=1_000_000).contains(&period_us) && quota_us >= 1_000);
-        // To the microsecond that a quota is told in.
+        // To the microsecond, the unit of a quota.
         prop_assert!((quota_us as f64 / period_us as f64 - ratio).abs() <= 0.5001 / period_us as f64);
         let burst_us = new(if old { Knob::Burst } else { Knob::MaxBurst }).map_or(burst.unwrap_or(0), |text| text.parse().unwrap());
         prop_assert!(burst_us <= quota_us);

@@ -132,7 +132,7 @@ public final class Bayes implements Workload {
     return job;
   }
 
-  /** Returns the classes that a task is told. */
+  /** Returns the classes that a task's settings list. */
   static String[] labels(Configuration settings) {
     return settings.getRaw(LABELS).split(SEPARATOR);
   }
