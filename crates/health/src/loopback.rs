@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_told_as_one() {
+    fn a_timeout_is_reported_as_one() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let mut stream =
             TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");

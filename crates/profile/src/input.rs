@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_told_by_their_begin() {
+    fn formats_are_recognized_by_their_begin() {
         assert_eq!(detect(b"PERFILE2...."), Some(Format::PerfData));
         assert_eq!(detect(b"\x1f\x8b..."), Some(Format::Pprof));
         assert_eq!(

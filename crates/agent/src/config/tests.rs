@@ -16,7 +16,7 @@ fn defaults_are_those_that_the_reference_tells() {
 }
 
 #[test]
-fn every_key_is_told_of() {
+fn every_key_is_documented() {
     // An unknown key's error lists those that are known.
     let listed = |text: &str| -> Vec<String> {
         let message = Config::parse(text).unwrap_err();
@@ -54,7 +54,7 @@ fn every_key_is_told_of() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_in_one_line() {
+fn what_does_not_fit_is_reported_in_one_line() {
     for (text, wanted) in [
         ("a =\n", "line 1: "),
         ("\n\nsampling.window_s = \"x\"\n", "line 3: "),

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_that_are_told() {
+    fn defaults_are_those_of_the_reference() {
         let empty = parse("").unwrap();
         assert_eq!(empty.settings, Settings::default());
         for (name, default, _) in KEYS.iter().filter(|key| !key.1.is_empty()) {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_told_of() {
+    fn every_key_is_documented() {
         let error = parse("nonsense = 1").unwrap_err();
         let (_, list) = error.split_once("expected one of ").unwrap();
         let known: Vec<_> = list.split('`').skip(1).step_by(2).collect();

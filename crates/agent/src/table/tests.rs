@@ -95,7 +95,7 @@ fn tables_have_one_name() {
 }
 
 #[test]
-fn rows_that_are_none_are_told() {
+fn malformed_rows_are_reported() {
     let origin = Origin {
         machine: "m".to_owned(),
         platform: "p".to_owned(),

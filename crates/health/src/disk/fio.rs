@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_in_words() {
+    fn an_error_is_reported_in_words() {
         let text = GOOD.replace("\"error\": 0", "\"error\": 28");
         assert!(
             parse(text.as_bytes(), true)

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_growing_backlog_is_told_from_a_swinging_one() {
+    fn a_growing_backlog_is_distinguished_from_a_swinging_one() {
         let mut counted = counted(10_000, &[0; 20]);
         for batch in &mut counted.batches {
             batch.completed = 475;

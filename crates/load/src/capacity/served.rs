@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_server_is_told_from_one_whose_speed_changes() {
+    fn a_steady_server_is_distinguished_from_one_whose_speed_changes() {
         let steady = Served::of(&batches(&[500.0; 40]), 20.0, &BOUND);
         assert!(
             steady.busy && (0.4..2.0).contains(&steady.dispersion),

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         let text = b"VALUE k 0 5\r\nab\r\nc\r\nEND\r\nEND\r\nSTORED\r\nSERVER_ERROR out of memory\r\nNOT_STORED\r\nERROR\r\n";
         assert_eq!(
             decode(&[text]).unwrap(),

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_ends_where_the_lost_host_was_last_heard() {
+    fn the_record_ends_with_the_last_report_of_the_lost_host() {
         let result = partial([8, 5]);
         assert_eq!(result.end_ns - result.begin_ns, 500_000_000);
         let requests = &result.requests;

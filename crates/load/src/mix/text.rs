@@ -228,7 +228,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_wrong_is_told_in_one_line() {
+    fn what_is_wrong_is_reported_in_one_line() {
         for wrong in ["{\n =}", "{no\r\n:1}", "{", "}\n", "\n{"] {
             let why = Text::parse(wrong).unwrap_err();
             assert!(!why.contains('\n') && !why.contains('\r'), "{why}");

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_read_is_told() {
+    fn nothing_to_read_is_reported() {
         assert!(
             Bench::new(&[])
                 .refusal(&DEFINITION)

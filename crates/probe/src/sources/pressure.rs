@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_it_is_told() {
+    fn a_kernel_without_it_is_reported() {
         assert_eq!(
             Bench::new(&[]).refusal(&DEFINITION),
             "/proc/pressure/cpu does not exist"

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_told_by_file_names() {
+    fn versions_are_recognized_by_file_names() {
         for (name, expected) in [
             ("python3.11", Some(11)),
             ("libpython3.12.so.1.0", Some(12)),

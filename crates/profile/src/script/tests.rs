@@ -110,7 +110,7 @@ fn tracepoints_have_fields_instead_of_a_frame_and_may_have_a_chain() {
 }
 
 #[test]
-fn one_event_is_taken_and_the_others_are_told() {
+fn one_event_is_taken_and_the_others_are_reported() {
     let text = "a 1 1.5: cycles: \n\t 1 f (/a)\n\na 1 1.5: instructions: \n\t 1 g (/a)\n\na 1 1.6: cycles: \n\t 1 f (/a)\n";
     let profile = read(text.as_bytes(), None);
     assert_eq!(folded(&profile), "a;f [a] 2\n");

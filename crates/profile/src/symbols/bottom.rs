@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn short_stacks_are_told_from_whole_ones() {
+    fn short_stacks_are_distinguished_from_whole_ones() {
         let file = |offset| Place::File { module: 0, offset };
         let places = [Place::Kernel(1), file(1), file(2), file(3)];
         let frames = [

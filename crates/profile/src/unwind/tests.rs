@@ -66,7 +66,7 @@ fn code_without_rules_is_walked_along_frame_pointers() {
 }
 
 #[test]
-fn how_a_stack_is_cut_is_told() {
+fn how_a_stack_is_cut_is_reported() {
     let beyond = [STACK + 64, 0x2001];
     let (entered, end, _) = walk([STACK, STACK, 0x1500], &beyond, true);
     assert_eq!((entered.len(), end), (2, End::OfCopy));

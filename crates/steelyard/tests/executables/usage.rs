@@ -64,7 +64,7 @@ fn help_and_version_are_no_errors() {
 }
 
 #[test]
-fn an_unknown_flag_is_told_in_one_line_by_every_program() {
+fn an_unknown_flag_is_reported_in_one_line_by_every_program() {
     for (name, program) in PROGRAMS {
         let said = complaint(name, &run(program, &["--nosuch"]));
         assert!(said.contains("'--nosuch'"), "{said}");

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_begins_where_it_is_told() {
+    fn a_buffer_begins_at_its_offset() {
         for (bytes, offset) in [(1, 0), (100, 64), (16_384, 2048), (5, 4095)] {
             let buffer = Buffer::copy(&vec![7; bytes], offset);
             assert_eq!(buffer.as_ptr() as usize % PAGE, offset);

@@ -100,7 +100,7 @@ fn the_selection_stays_on_its_row_and_on_the_screen() {
 }
 
 #[test]
-fn what_the_loop_is_told() {
+fn keys_give_the_loop_its_actions() {
     let mut app = app();
     assert_eq!(press(&mut app, "g"), Action::Look);
     assert_eq!(press(&mut app, "g"), Action::None);

@@ -224,7 +224,7 @@ fn the_score_on_a_machine_with_two_nodes() {
 }
 
 #[test]
-fn one_node_is_told_as_such() {
+fn one_node_is_shown_as_such() {
     let bench = Bench::new();
     bench.process(7, 50, 3, &[(7, 100, 10, 4)]);
     bench.write("sys/devices/system/node/node0/cpulist", "0\n");

@@ -66,7 +66,7 @@ impl Machine {
 }
 
 #[test]
-fn what_a_killed_agent_left_is_undone_and_told_by_the_next() {
+fn what_a_killed_agent_left_is_undone_and_reported_by_the_next() {
     let machine = Machine::new();
     let (mut service, before) = machine.start(Action::Cap).unwrap();
     assert!(before.is_empty());
@@ -151,7 +151,7 @@ fn two_agents_do_not_guard_from_one_folder() {
 }
 
 #[test]
-fn the_specifications_state_is_told_when_it_changes() {
+fn the_specifications_state_is_reported_when_it_changes() {
     let known = |rows: Vec<steelyard_record::CpiSpec>, pulled, failure: Option<&str>| Known {
         specs: std::sync::Arc::new(crate::guard::Specs::newest(rows)),
         pulled_unix_s: pulled,

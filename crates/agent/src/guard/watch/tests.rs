@@ -141,7 +141,7 @@ fn a_dry_run_says_what_it_would_do_and_changes_nothing() {
 }
 
 #[test]
-fn told_to_do_nothing_it_still_names_the_cause() {
+fn without_an_action_it_still_names_the_cause() {
     let mut scene = Scene::new(settings(Action::None));
     scene.suffer(3);
     let over = scene.guard.tick(moment(61_000.0));

@@ -196,7 +196,7 @@ fn objects_are_put_and_got_with_signatures_that_hold() {
 }
 
 #[test]
-fn what_is_wrong_is_told_in_one_line() {
+fn what_is_wrong_is_reported_in_one_line() {
     let address = server(Objects::default());
     let message = bucket(&address, "wrong")
         .put("k", b"")

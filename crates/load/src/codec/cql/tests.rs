@@ -240,7 +240,7 @@ fn answers_find_their_requests_in_any_order() {
 }
 
 #[test]
-fn a_forgotten_statement_is_told_again_once() {
+fn a_forgotten_statement_is_prepared_again_once() {
     let mut client = Client::ready();
     let (first, second) = (client.ask(READ), client.ask(READ));
     client.receive(&error(first, UNPREPARED, "who?")).unwrap();
@@ -308,7 +308,7 @@ fn a_password_is_given_where_it_is_asked_for() {
 }
 
 #[test]
-fn what_goes_wrong_before_the_first_request_is_told() {
+fn errors_before_the_first_request_are_reported() {
     // The server speaks another version.
     let mut client = Client::new(script(None));
     let mut bytes = error(0, 0x000a, "unsupported protocol version (4)\nmore");

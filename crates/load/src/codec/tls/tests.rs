@@ -230,7 +230,7 @@ fn an_address_is_a_name_too() {
 }
 
 #[test]
-fn plain_text_is_told_from_tls() {
+fn plain_text_is_distinguished_from_tls() {
     let authority = Authority::new();
     for text in [
         &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],

@@ -93,7 +93,7 @@ fn a_machine_with_too_many_groups_is_bounded_and_the_nearest_are_kept() {
 }
 
 #[test]
-fn no_hierarchy_is_told() {
+fn a_missing_hierarchy_is_reported() {
     assert!(
         Bench::new(&[("proc/mounts", "proc /proc proc rw 0 0\n")])
             .refusal(&DEFINITION)

@@ -112,7 +112,7 @@ fn two_processes_here_make_one_load() {
 }
 
 #[test]
-fn held_processes_measure_together_when_they_are_told() {
+fn held_processes_measure_together_when_ordered() {
     let (server, seen) = counting(|| ());
     let mut command = Command::new(env!("CARGO_BIN_EXE_steelyard-load"));
     command

@@ -78,7 +78,7 @@ fn redis() -> (Server, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn redis_is_told_who_asks_and_which_database() {
+fn redis_gets_the_user_and_the_database() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");
     std::fs::write(&file, "my word\n").unwrap();
@@ -143,7 +143,7 @@ fn a_login_or_a_database_that_is_refused_is_one_line() {
 }
 
 #[test]
-fn http_is_told_by_basic_and_bearer() {
+fn http_sends_basic_and_bearer() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");
     std::fs::write(&file, "a-token\nand more\n").unwrap();

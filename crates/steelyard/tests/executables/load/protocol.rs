@@ -15,7 +15,7 @@ use super::namespaces::wait_until;
 use super::support::{Server, counting, finish, load, result, whole};
 
 #[test]
-fn a_held_load_measures_when_it_is_told() {
+fn a_held_load_measures_when_ordered() {
     let (server, seen) = counting(|| ());
     let arguments = [
         "--hold",

@@ -183,7 +183,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_told() {
+fn a_directory_that_cannot_be_written_is_reported() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     // A file in the way fails for everyone; a directory without permission fails for all but root.
     let in_the_way = directory.path().join("file");

@@ -114,7 +114,7 @@ fn a_signal_ends_a_recording_as_it_should_be() {
 }
 
 #[test]
-fn the_end_of_a_command_ends_the_recording_and_its_failure_is_told() {
+fn the_end_of_a_command_ends_the_recording_and_its_failure_is_reported() {
     let recording = Recording::new();
     recording.run(&["--sources", "memory", "--interval", "1h", "--", "true"]);
     let telemetry = recording.telemetry();

@@ -129,7 +129,7 @@ fn whole_ratio(text: &str) -> f64 {
 }
 
 #[test]
-fn programs_without_frame_pointers_are_unwound_and_others_told() {
+fn programs_without_frame_pointers_are_unwound_and_others_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = program(folder.path(), SOURCE) else {
         return;

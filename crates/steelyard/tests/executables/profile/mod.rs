@@ -174,7 +174,7 @@ fn a_process_and_the_whole_machine_can_be_sampled() {
 }
 
 #[test]
-fn what_cannot_be_sampled_is_told_in_one_line() {
+fn what_cannot_be_sampled_is_reported_in_one_line() {
     for (arguments, code, word) in [
         (&["record"][..], 2, "nothing to sample"),
         (

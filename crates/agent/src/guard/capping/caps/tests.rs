@@ -194,7 +194,7 @@ fn a_crash_at_any_step_is_undone_by_the_next_start() {
 }
 
 #[test]
-fn what_somebody_else_wrote_is_left_alone_and_told() {
+fn what_somebody_else_wrote_is_left_alone_and_reported() {
     let machine = Machine::v1();
     let (mut caps, mut audit) = (machine.caps(), machine.audit());
     make(&mut caps, &mut audit).unwrap();
@@ -314,7 +314,7 @@ fn a_cap_that_fails_in_the_middle_is_taken_back() {
 }
 
 #[test]
-fn what_cannot_be_read_is_set_aside_and_told() {
+fn what_cannot_be_read_is_set_aside_and_reported() {
     let machine = Machine::v1();
     machine.journal();
     fs::write(machine.state().join("caps/0001.json"), "{").unwrap();
