@@ -46,13 +46,13 @@ def figure(value: object) -> str:
 
 
 def table(rows: list[dict[str, object]]) -> Table:
-    """Return the rows drawn for a terminal."""
-    drawn = Table(title="Steelyard beside its peers", caption="each pair measured alternately in one run")
+    """Return the rows grid for a terminal."""
+    grid = Table(title="Steelyard beside its peers", caption="each pair measured alternately in one run")
     for name in ("what", "ours", "theirs", "unit", "ratio", "bar", "met"):
-        drawn.add_column(name, justify="left" if name in ("what", "unit", "met") else "right")
+        grid.add_column(name, justify="left" if name in ("what", "unit", "met") else "right")
     for row in rows:
         met = {True: "[green]yes[/]", False: "[red]no[/]"}.get(row.get("met"), "-")  # type: ignore[call-overload]
-        drawn.add_row(
+        grid.add_row(
             str(row["name"]),
             figure(row.get("ours")),
             figure(row.get("theirs")),
@@ -61,7 +61,7 @@ def table(rows: list[dict[str, object]]) -> Table:
             str(row.get("bar") or "-"),
             met,
         )
-    return drawn
+    return grid
 
 
 def main() -> int:

@@ -4,7 +4,7 @@
 Two hundred processes, each in control groups of its own, wake ten times a second; a tenth of them does a
 little more. The agent samples a window of 10 s each minute, counts what events there are, and profiles every
 minute of the run. CPU time is the agent's own (with the profiles it waited for), as its page for Prometheus
-tells it, over whole periods. Prints one JSON object a line, as benches/run.py asks.
+reports it, over whole periods. Prints one JSON object a line, as benches/run.py asks.
 
 --seconds N: how long (default 185, which is three periods).
 """

@@ -193,8 +193,8 @@ def judged(run: Run) -> tuple[str, bool]:
     if odd:
         words += f" ({', '.join(check.id for check in odd)})"
     near = [check for check in run.verdict.checks if check.id in NEIGHBOURS]
-    told = [f"{check.id} {check.value:.1%}" for check in near if check.value is not None]
-    return "; ".join([words, *told]), any(check.level is not Level.VALID for check in near)
+    figures = [f"{check.id} {check.value:.1%}" for check in near if check.value is not None]
+    return "; ".join([words, *figures]), any(check.level is not Level.VALID for check in near)
 
 
 def smoke(name: str, stacks: Path) -> tuple[float, bool] | None:

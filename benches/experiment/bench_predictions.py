@@ -128,7 +128,7 @@ def curves_of(path: Path) -> list[Curve]:
 
 
 def worth(others: list[Curve]) -> SiblingWorth | None:
-    """Return what siblings are worth on the first of the others that tells it."""
+    """Return what siblings are worth on the first of the others that shows it."""
     for other in others[:5]:
         try:
             return worth_of({other.machine: other.observations})
@@ -137,41 +137,43 @@ def worth(others: list[Curve]) -> SiblingWorth | None:
     return None
 
 
-def scaled(curve: Curve, steps: Iterable[Observation], at: int, told: SiblingWorth | None) -> Scaling:
+def scaled(curve: Curve, steps: Iterable[Observation], at: int, worth: SiblingWorth | None) -> Scaling:
     """Return what `steelyard scale --predict` says of some of the readings."""
     topology = topology_of(curve.observations)
-    return analyse(steps_of(list(steps)), topology=topology, predict=[at], worth=told)
+    return analyse(steps_of(list(steps)), topology=topology, predict=[at], worth=worth)
 
 
-def predict_all(curve: Curve, told: SiblingWorth | None, tallies: dict[str, Tally]) -> None:
+def predict_all(curve: Curve, worth: SiblingWorth | None, tallies: dict[str, Tally]) -> None:
     """Add the predictions of one machine."""
     steps = curve.observations
     cores = [one for one in steps if one.cpus <= curve.cores]
     half = steps[: (len(steps) + 1) // 2]
     kind = f"{curve.per_core} threads a core"
     if curve.per_core > 1:
-        predict(curve, cores, curve.cpus, told, tallies["whole machine from its cores"])
+        predict(curve, cores, curve.cpus, worth, tallies["whole machine from its cores"])
         if len(cores) > 1:
             predict(curve, cores, curve.cpus, None, tallies["whole machine from its cores, worth not known"])
-    predict(curve, half, curve.cpus, told, tallies[f"whole machine from half of the steps, {kind}"])
+    predict(curve, half, curve.cpus, worth, tallies[f"whole machine from half of the steps, {kind}"])
     part = cores[: (len(cores) + 1) // 2]
     if cores and len(part) < len(cores):
         predict(curve, part, cores[-1].cpus, None, tallies[f"all cores from half of their steps, {kind}"])
 
 
-def predict(curve: Curve, steps: list[Observation], at: int, told: SiblingWorth | None, tally: Tally) -> None:
+def predict(
+    curve: Curve, steps: list[Observation], at: int, worth: SiblingWorth | None, tally: Tally
+) -> None:
     """Add one prediction; steps that hold what is to be predicted, and single ones, are none."""
     truth = curve.at(at)
     if truth is None or len(steps) < 2 or steps[-1].cpus >= at:
         return
-    (found,) = scaled(curve, steps, at, told).predictions
+    (found,) = scaled(curve, steps, at, worth).predictions
     last = steps[-1]
     if found.value is None or found.low is None or found.high is None:
         tally.refused += 1
         return
     line = (last.ops_per_s or 0.0) / last.cpus * min(at, curve.cores)
-    if at > curve.cores and told is not None:
-        line *= 1 + told.value * (at - curve.cores) / curve.cores
+    if at > curve.cores and worth is not None:
+        line *= 1 + worth.value * (at - curve.cores) / curve.cores
     tally.ours.append(abs(found.value / truth - 1))
     tally.line.append(abs(line / truth - 1))
     tally.held.append(found.low <= truth <= found.high)

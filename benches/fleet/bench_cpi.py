@@ -7,9 +7,9 @@ Writes a store of about N task samples (10 million by default; 100 million take 
 in a process of its own, the contenders alternately, and removes the store. Prints one JSON object a line, as
 benches/run.py asks.
 
-- "scan" is a query in which DuckDB aggregates the columns that a question reads, once, and nothing else. Both questions
-  together are held against one scan of all their columns, too, although thresholds must be known before the
-  second question can be asked.
+- "scan" is a query of DuckDB that aggregates the columns that a question reads, once, and nothing else. Both
+  questions together are held against one scan of all their columns, too, although thresholds must be known
+  before the second question can be asked.
 - "pandas" reads the same columns and computes the same specs and outliers with group-by, on the first days of
   the store that hold as many rows as asked.
 
@@ -250,8 +250,8 @@ def whole(store: Path, rounds: int) -> None:
             "of 13 columns; ours reads 9 of them twice",
         ),
     )
-    for name, mine, bare, told in scans:
-        row(name, mine, bare, "s", f"<= {BAR_SCAN:g} x", mine <= BAR_SCAN * bare, told)
+    for name, mine, bare, note in scans:
+        row(name, mine, bare, "s", f"<= {BAR_SCAN:g} x", mine <= BAR_SCAN * bare, note)
     peak = ours["peak_gb"]
     row("fleet: the same, peak memory", peak, None, "GB", f"<= {BAR_GB:g} GB", peak <= BAR_GB, "resident set")
 
@@ -319,8 +319,8 @@ def growth(scratch: Path, store: Path, days: list[str]) -> None:
         shutil.rmtree(small)
     for name, found in points.items():
         exponent = slope([(rows, seconds) for _, rows, seconds in found])
-        told = "; ".join(f"{label}: {rows / 1e6:.2f}M rows {seconds:.2f} s" for label, rows, seconds in found)
-        row(f"fleet: growth with {name}", exponent, None, "exponent", "<= 1.1", exponent <= 1.1, told)
+        note = "; ".join(f"{label}: {rows / 1e6:.2f}M rows {seconds:.2f} s" for label, rows, seconds in found)
+        row(f"fleet: growth with {name}", exponent, None, "exponent", "<= 1.1", exponent <= 1.1, note)
 
 
 def run_child(arguments: list[str]) -> None:

@@ -165,15 +165,15 @@ def _array(parts: list[np.ndarray], kind: pa.DataType) -> pa.Array:
     return pa.array(whole if pa.types.is_floating(kind) else whole.astype(np.int64)).cast(kind)
 
 
-def write_recording(folder: Path, told: list[dict[str, Any]], begin_ns: int) -> None:
-    """Replace the recording in ``folder`` by an hour of the sources ``told``."""
+def write_recording(folder: Path, sources: list[dict[str, Any]], begin_ns: int) -> None:
+    """Replace the recording in ``folder`` by an hour of ``sources``."""
     path = folder / "telemetry.json"
     record = json.loads(path.read_text())
     shutil.rmtree(folder)
     folder.mkdir()
     record |= {"begin_ns": begin_ns, "end_ns": begin_ns + SECONDS * SECOND, "interval_ns": SECOND}
     record |= {"ticks": SECONDS + 1, "missed_ticks": 0, "sources": []}
-    for source in told:
+    for source in sources:
         columns = source["columns"]
         for column in columns:
             column["missing"] = None
@@ -211,13 +211,13 @@ def write_recording(folder: Path, told: list[dict[str, Any]], begin_ns: int) -> 
 
 def target_tables(folder: Path) -> list[dict[str, Any]]:
     """Return the columns of the tables of a watched program, as this machine recorded them."""
-    told = []
+    sources = []
     for source in json.loads((folder / "telemetry.json").read_text())["sources"]:
         schema = pq.read_schema(folder / source["file"])
         for column in source["columns"]:
             column["type"] = str(schema.field(column["name"]).type)
-        told.append({"name": source["name"], "columns": source["columns"]})
-    return told
+        sources.append({"name": source["name"], "columns": source["columns"]})
+    return sources
 
 
 def make_run(scratch: Path, environment: dict[str, str]) -> Path:
@@ -291,8 +291,10 @@ def main() -> None:
             for words in ("--help", f"list --runs {name}")
         }
         run = make_run(scratch, environment)
-        told = [json.loads((run / part / "telemetry.json").read_text()) for part in ("telemetry", "target")]
-        rows = sum(source["rows"] for record in told for source in record["sources"])
+        recordings = [
+            json.loads((run / part / "telemetry.json").read_text()) for part in ("telemetry", "target")
+        ]
+        rows = sum(source["rows"] for record in recordings for source in record["sources"])
         time_s, rss_mb = measured([command, "report", str(run)], environment)
     what = f"report: an hour at 1 s of {CPUS} CPUs ({rows / 1e6:.1f} million rows)"
     print(json.dumps(row(what, time_s, "s", BAR_S, f"of it the start alone: {starts['--help']:.2f} s")))

@@ -253,12 +253,12 @@ def reason(error):
     """Return the line of a failure that says what failed: Java's cause, where there is one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
-    told = lines[0] if lines else type(error).__name__
+    first = lines[0] if lines else type(error).__name__
     job = next(
         (line for line in lines if "Job aborted due to stage failure" in line or "SparkException:" in line),
         None,
     )
-    return " ".join(dict.fromkeys([job or told, *causes[-1:]]))[:600]
+    return " ".join(dict.fromkeys([job or first, *causes[-1:]]))[:600]
 
 
 def main():

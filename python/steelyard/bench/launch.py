@@ -142,8 +142,8 @@ def plan(request: Request, machine: Machine) -> list[Plan]:
         try:
             benchmark.checks(settings, machine=machine)
             left = [disk for each in plans if each.lacks is None for disk in each.footprint.stays]
-            if (told := misfit(footprint, machine, request.out, before=left)) is not None:
-                lacks = EnvironmentLacksError(f"{entry.name}: {told[0]}", hint=told[1])
+            if (lacking := misfit(footprint, machine, request.out, before=left)) is not None:
+                lacks = EnvironmentLacksError(f"{entry.name}: {lacking[0]}", hint=lacking[1])
         except EnvironmentLacksError as error:
             lacks = error
         name = suite.name if suite else None

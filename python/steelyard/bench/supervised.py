@@ -105,7 +105,7 @@ def run_undisturbed(
 def _started(
     command: Sequence[str], environment: Mapping[str, str] | None, flags: Sequence[str], **apart: Any
 ) -> Iterator[tuple["subprocess.Popen[bytes]", Callable[[], "subprocess.CompletedProcess[str]"]]]:
-    """Start a command under its supervisor; yield it, and what tells how it ended."""
+    """Start a command under its supervisor; yield it, and a function that returns how it ended."""
     path = (os.environ if environment is None else environment).get("PATH")
     if shutil.which(command[0], path=path) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])

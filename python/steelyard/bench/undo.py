@@ -273,7 +273,7 @@ def pending() -> list[tuple[str, int]]:
 
 
 def _machine_id() -> str | None:
-    """Return what tells this machine from others; None where it has none (containers)."""
+    """Return what distinguishes this machine from others; None where it has none (containers)."""
     try:
         return Path("/etc/machine-id").read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
@@ -383,7 +383,7 @@ def _is_alive(path: Path, entry: Mapping[str, Any]) -> bool:
     return _is_locked(path)
 
 
-def _take_back(path: Path, told: str, *, whoever_made_it: bool = False) -> str | None:
+def _take_back(path: Path, outcome: str, *, whoever_made_it: bool = False) -> str | None:
     """Undo the change of an entry and forget it; return what came of it, None for nothing to do."""
     try:
         entry = _read(path)
@@ -408,4 +408,4 @@ def _take_back(path: Path, told: str, *, whoever_made_it: bool = False) -> str |
         return f"{path}: {kind} cannot be undone: {error or type(error).__name__}"
     path.unlink(missing_ok=True)
     words = _words[kind](details) if kind in _words else " ".join(map(str, details.values()))
-    return f"{told}: {kind} {words}"
+    return f"{outcome}: {kind} {words}"

@@ -265,7 +265,7 @@ def test_performance_events_are_counted_beside_a_command(cpu_bound: dict[str, An
         assert 0.05 < ipc["value"] < 10
 
 
-def test_activity_is_told_by_value(cpu_bound: dict[str, Any]) -> None:
+def test_activity_is_shown_by_value(cpu_bound: dict[str, Any]) -> None:
     found = {each["name"]: each for each in cpu_bound["histograms"]}
     assert found["runnable"]["low"] >= 1, "the program itself ran at every reading"
     assert found["user"]["mean"] > 0.2
@@ -366,7 +366,7 @@ def test_killed_it_leaves_nothing_running(tmp_path: Path) -> None:
         (["--duration", "0"], "the machine does not end"),
     ],
 )
-def test_wrong_arguments_are_told_in_one_line(
+def test_wrong_arguments_are_reported_in_one_line(
     tmp_path: Path, characterize: Caller, arguments: list[str], said: str
 ) -> None:
     code, _, stderr = characterize(*arguments)

@@ -59,7 +59,7 @@ def test_a_package_cannot_take_a_name_of_steelyards_own(installed, monkeypatch, 
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "message"),
     [
         (
             "tests.bench.sample_benchmarks:NAP",
@@ -72,11 +72,11 @@ def test_a_package_cannot_take_a_name_of_steelyards_own(installed, monkeypatch, 
         ("no_such_module:X", r"benchmark spin \(no_such_module:X\) cannot be imported"),
     ],
 )
-def test_a_declaration_that_is_none_is_an_error_of_one_line(installed, tmp_path, target, told):
+def test_a_malformed_declaration_is_an_error_of_one_line(installed, tmp_path, target, message):
     points = next((tmp_path / "site").glob("*.dist-info/entry_points.txt"))
     points.write_text(f"[steelyard.benchmarks]\nspin = {target}\n")
     declaration._points.cache_clear()
-    with pytest.raises(EnvironmentLacksError, match=told):
+    with pytest.raises(EnvironmentLacksError, match=message):
         declaration.find("spin")
     # A run of it can still be looked at.
     assert declaration.of_run("spin").sections == declaration.LOAD_SECTIONS
@@ -84,7 +84,7 @@ def test_a_declaration_that_is_none_is_an_error_of_one_line(installed, tmp_path,
     declaration._points.cache_clear()
 
 
-def test_a_benchmark_that_is_none_is_an_error_of_one_line():
+def test_a_class_that_is_no_benchmark_is_an_error_of_one_line():
     for target in ("steelyard.bench.tiers:Suite", "steelyard.bench.tiers:TIERS"):
         with pytest.raises(EnvironmentLacksError, match=r"is not a steelyard\.bench\.benchmark\.Benchmark"):
             replace(sample_benchmarks.SPIN, benchmark=target).load()

@@ -43,14 +43,14 @@ def test_capacities_of_instances_add_up_and_so_do_chances_of_error():
 
 
 @pytest.mark.parametrize(
-    ("answer", "low", "told"),
+    ("answer", "low", "claim"),
     [
         ("never", None, "the objective is met at no rate that was offered"),
         ("at-least", 900.0, "the objective is still met at 900.0 requests/s: no limit was found"),
         ("unknown", 10.0, read(CapacityResult, GOLDEN / "capacity_result.json").ended),
     ],
 )
-def test_a_search_without_an_interval_is_no_result(answer, low, told):
+def test_a_search_without_an_interval_is_no_result(answer, low, claim):
     found = feed_load.together([search(40.0, 50.0, 45.0), search(low, None, None, answer=answer)], 0, 10**9)
     assert found.answer == answer
     check = feed_metrics.search_checks(found)[0]
@@ -58,14 +58,14 @@ def test_a_search_without_an_interval_is_no_result(answer, low, told):
     assert feed_metrics.capacity_metrics(found)["requests_per_s_at_slo"].value is None
     assert feed_metrics.capacity_metrics(found)["requests_per_s_at_slo"].missing
     if answer != "at-least":
-        assert check.claim == told
+        assert check.claim == claim
     # Without a rate that is known to be good, the lowest that was tried is measured.
     tried = [probe.rate_per_s for probe in found.searches[1].probes]
     assert found.rates_per_s[1] == (low if low is not None else min(tried))
 
 
 @pytest.mark.parametrize(
-    ("confidence", "estimate", "level", "told"),
+    ("confidence", "estimate", "level", "reason"),
     [
         (0.95, 45.0, Level.VALID, None),
         (0.80, 45.0, Level.SUSPECT, None),
@@ -73,12 +73,12 @@ def test_a_search_without_an_interval_is_no_result(answer, low, told):
         (0.95, 5.3, Level.INVALID, "is not in the interval"),
     ],
 )
-def test_an_interval_that_nobody_is_sure_of_gives_no_figure(confidence, estimate, level, told):
+def test_an_interval_that_nobody_is_sure_of_gives_no_figure(confidence, estimate, level, reason):
     found = feed_load.together([search(40.0, 50.0, estimate, confidence)], 0, 1)
     assert feed_metrics.search_checks(found)[0].level is level
     metric = feed_metrics.capacity_metrics(found)["requests_per_s_at_slo"]
-    assert metric.value == (estimate if told is None else None)
-    assert told is None or told in metric.missing
+    assert metric.value == (estimate if reason is None else None)
+    assert reason is None or reason in metric.missing
 
 
 def load(**changes):
@@ -166,7 +166,7 @@ def test_a_result_is_read_as_a_thrift_server_writes_it(checksum):
 
 
 @given(st.text(max_size=300), st.integers(0, 7))
-def test_an_exception_is_told_as_a_thrift_server_writes_it(text, kind):
+def test_an_exception_is_reported_as_a_thrift_server_writes_it(text, kind):
     buffer = TMemoryBuffer()
     protocol = TCompactProtocolFactory().get_protocol(buffer)
     protocol.write_message_begin("rank", TMessageType.EXCEPTION, 300)

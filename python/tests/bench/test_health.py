@@ -82,7 +82,7 @@ def test_one_part_is_measured_and_stored(tmp_path: Path) -> None:
     assert (tmp_path / health.MACHINE).is_file()
 
 
-def test_a_wrong_part_and_a_device_are_told_in_one_line(tmp_path: Path) -> None:
+def test_a_wrong_part_and_a_device_are_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not one of memory_latency"):
         health.measure(tmp_path, quick=True, progress=Silence(), parts=["memory"])
     with pytest.raises(UsageError, match="not a folder"):

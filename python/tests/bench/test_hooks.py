@@ -76,7 +76,7 @@ def test_requests_are_read(text, name, options):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("prob", "did you mean probe?"),
         ("probe:interva=1s", "did you mean interval?"),
@@ -88,10 +88,10 @@ def test_requests_are_read(text, name, options):
         ("cpu-limit", "needs cpus="),
     ],
 )
-def test_requests_are_refused_before_anything_starts(text, told):
+def test_requests_are_refused_before_anything_starts(text, message):
     with pytest.raises(UsageError) as refused:
         hook.create([text])
-    assert told in refused.value.message
+    assert message in refused.value.message
     assert "\n" not in refused.value.message
 
 
@@ -111,7 +111,7 @@ def test_a_plugin_is_found_by_its_entry_point(plugin):
     assert hook.find("probe").__module__ == "steelyard.bench.hooks.probe"
 
 
-def test_a_plugin_that_cannot_be_imported_is_told_in_one_line(plugin):
+def test_a_plugin_that_cannot_be_imported_is_reported_in_one_line(plugin):
     with pytest.raises(Exception, match=r"hook broken .* cannot be imported") as refused:
         hook.create(["broken"])
     assert "install its package again" in refused.value.hint
@@ -263,11 +263,11 @@ GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "hooks.md"
 
 def test_the_guide_lists_the_hooks_their_options_and_the_moments():
     rows = [line.split("|") for line in GUIDE.read_text().splitlines() if line.startswith("| `")]
-    told = {row[1].strip(" `"): row for row in rows}
+    documented = {row[1].strip(" `"): row for row in rows}
     for name in hook.names():
-        options = {part.strip(" `") for part in told[name][3].split(",")}
+        options = {part.strip(" `") for part in documented[name][3].split(",")}
         assert options == {one.name for one in hook.find(name).parameters}
-    moments = [name for name in told if name in (*hook.MOMENTS, "during")]
+    moments = [name for name in documented if name in (*hook.MOMENTS, "during")]
     assert moments == [*hook.MOMENTS[:3], "during", *hook.MOMENTS[3:]]
 
 

@@ -101,8 +101,8 @@ def test_a_link_of_a_killed_run_is_freed_by_the_next_wherever_that_runs(space: s
     sender.send_signal(signal.SIGKILL)
     sender.wait()
     # This process is in another namespace.
-    (told,) = undo.replay()
-    assert told.startswith("undid a change of a killed run: network limit lo")
+    (message,) = undo.replay()
+    assert message.startswith("undid a change of a killed run: network limit lo")
     assert "tbf" not in shown(space)
     assert list(state.glob("*.json")) == []
 
@@ -207,8 +207,8 @@ def test_a_disk_of_a_killed_run_is_freed_by_the_next(disk: str, state: Path) -> 
     assert group.exists()
     holder.kill()
     holder.wait()
-    (told,) = undo.replay()
-    assert told == f"undid a change of a killed run: limit cgroup {group}"
+    (message,) = undo.replay()
+    assert message == f"undid a change of a killed run: limit cgroup {group}"
     assert not group.exists()
 
 
@@ -242,7 +242,7 @@ def test_what_is_set_is_written_as_what_is_stated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         (["dram=20GB"], "memory bandwidth cannot be limited"),
         (["lo=1Gbit", "eth0=1Gbit"], "one interface is limited already"),
@@ -251,8 +251,8 @@ def test_what_is_set_is_written_as_what_is_stated() -> None:
         (["sda=many"], "not a limit"),
     ],
 )
-def test_limits_that_cannot_be_set_are_refused(texts: list[str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_limits_that_cannot_be_set_are_refused(texts: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         hooks_of(texts)
 
 
@@ -270,9 +270,9 @@ def test_a_run_meets_the_limit_of_its_hook(runner, disk: str, tmp_path: Path) ->
     run = live.run()
     # One MiB at 2 MB/s.
     assert 0.4e9 < run.metrics["iteration_p50_ns"].value < 3e9
-    told = run.hooks["disk-limit"]
-    assert (told["device"], told["rate_bytes_per_s"]) == (disk, 2 * MB)
-    assert not Path(told["cgroup"]).exists()
+    limit = run.hooks["disk-limit"]
+    assert (limit["device"], limit["rate_bytes_per_s"]) == (disk, 2 * MB)
+    assert not Path(limit["cgroup"]).exists()
     assert list(runner.state.glob("steelyard/undo/*")) == []
     row = row_of(live.directory, run, None)
     assert row.worst is not None

@@ -13,7 +13,7 @@ from steelyard.records import CacheStats, LatencySummary, LoadResult, QuantileVa
 
 
 def at(ordered, quantile):
-    """The least value that covers ``quantile`` of all, as an HDR histogram tells it."""
+    """The least value that covers ``quantile`` of all, as an HDR histogram reports it."""
     return ordered[max(math.ceil(quantile * len(ordered) - 1e-9), 1) - 1]
 
 

@@ -283,7 +283,7 @@ def test_a_load_result_and_the_servers_log_say_the_same(tmp_path: Path, characte
         (["--ops", "log,zone=Atlantis:/var/log/x:.", "--all"], 2, "no such time zone"),
     ],
 )
-def test_what_can_be_known_before_is_told_before(
+def test_what_can_be_known_before_is_reported_before(
     tmp_path: Path, characterize: Caller, arguments: list[str], code: int, said: str
 ) -> None:
     found, _, stderr = characterize("--duration", "1s", *arguments)

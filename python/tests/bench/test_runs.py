@@ -168,20 +168,20 @@ def test_a_run_under_way_is_running(manifest):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reason"),
     [
         ({"start_ticks": 1}, "was killed in phase warmup"),
         ({"pid": 2**22 + 1}, "was killed in phase warmup"),
         ({"boot_id": "another", "hostname": "far"}, "was under way in phase warmup when far rebooted"),
     ],
 )
-def test_a_run_whose_orchestrator_is_gone_is_incomplete(manifest, changes, told):
+def test_a_run_whose_orchestrator_is_gone_is_incomplete(manifest, changes, reason):
     manifest.begin_phase("start")
     manifest.begin_phase("warmup")
     manifest.change(orchestrator=this_process().model_copy(update=changes))
     run = runs.load(manifest.directory)
     assert run.status is RunStatus.INCOMPLETE
-    assert told in run.status_reason
+    assert reason in run.status_reason
 
 
 def test_a_run_is_found_by_path_id_beginning_and_as_the_latest(manifest):

@@ -27,10 +27,10 @@ def run_on(far, folder, capsys, benchmark, *chosen):
     for text in (f"ssh={far.ssh}", f"remote_load={executable('steelyard-load')}", *chosen):
         words += ["--set", text]
     code = invoke(words)
-    told = capsys.readouterr()
+    captured = capsys.readouterr()
     # Other work on the machine makes the verdict invalid: that is 1.
-    assert code in (0, 1), told.err
-    [run] = json.loads(told.out)["runs"]
+    assert code in (0, 1), captured.err
+    [run] = json.loads(captured.out)["runs"]
     [path] = folder.glob("*/run.json")
     return (
         json.loads(path.read_text()),

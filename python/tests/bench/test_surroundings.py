@@ -94,7 +94,7 @@ def test_a_cpu_limit_needs_an_open_cpu_controller(tmp_path):
         parent_cgroup(tmp_path)
 
 
-def test_a_process_is_told_by_its_start_even_with_an_odd_name(tmp_path):
+def test_a_process_is_identified_by_its_start_even_with_an_odd_name(tmp_path):
     fields = " ".join(["S", *("0" for _ in range(18)), "4711", "0"])
     tree(tmp_path, {"7/stat": f"7 (a) b (c) {fields}\n", "8/stat": f"8 (dead) Z {fields[2:]}\n"})
     assert start_ticks(7, tmp_path) == 4711
@@ -106,12 +106,12 @@ def test_plain_progress_tells_phases_at_once_and_figures_now_and_then(monkeypatc
     now = [0.0]
     monkeypatch.setattr("steelyard.cli.progress.time.monotonic", lambda: now[0])
     stream = io.StringIO()
-    told = PlainProgress(stream)
-    told.phase("measure")
+    progress = PlainProgress(stream)
+    progress.phase("measure")
     for second in range(1, 25):
         now[0] = float(second)
-        told.status({"elapsed": f"{second} s", "requests/s": "10"})
-    told.note("a note")
+        progress.status({"elapsed": f"{second} s", "requests/s": "10"})
+    progress.note("a note")
     assert stream.getvalue().splitlines() == [
         "measure ...",
         "measure: elapsed 10 s, requests/s 10",

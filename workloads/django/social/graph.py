@@ -44,11 +44,11 @@ class Graph:
 
     def followees(self, user):
         """Return whom a user follows: each once, not the user."""
-        drawn_most = int(self._rng.lognormvariate(0, FOLLOWEES_SIGMA) * FOLLOWEES_MEDIAN) + 1
-        wanted = min(FOLLOWEES_MOST, self.users - 1, drawn_most)
-        drawn = {self.popular() for _ in range(wanted)}
-        drawn.discard(user)
-        return sorted(drawn)
+        count = int(self._rng.lognormvariate(0, FOLLOWEES_SIGMA) * FOLLOWEES_MEDIAN) + 1
+        wanted = min(FOLLOWEES_MOST, self.users - 1, count)
+        chosen = {self.popular() for _ in range(wanted)}
+        chosen.discard(user)
+        return sorted(chosen)
 
     def likes(self):
         """Return the likes of a post: many of few, few of most."""

@@ -100,9 +100,9 @@ class BayesBench(HadoopBench):
         if corpus.is_file():
             # Reading a dump takes longer than the jobs: its texts are kept.
             size = corpus.stat()
-            told = f"{corpus.resolve()} {size.st_size} {size.st_mtime_ns} {_categories(settings).read_text()}"
+            key = f"{corpus.resolve()} {size.st_size} {size.st_mtime_ns} {_categories(settings).read_text()}"
             return (
-                f"v{VERSION}-dump{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+                f"v{VERSION}-dump{hashlib.sha256(key.encode()).hexdigest()[:12]}"
                 f"-seed{settings['data_seed']}-training{settings['training']:g}"
             )
         if settings["corpus"]:
@@ -222,11 +222,11 @@ def corpus_check(facts: Mapping[str, Any]) -> "Check":
 
     skipped = {reason: int(count) for reason, count in facts["skipped"].items() if count}
     texts = int(facts["training_documents"]) + int(facts["held_out_documents"])
-    told = ", ".join(f"{count} {reason}" for reason, count in skipped.items()) or "nothing"
+    reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items()) or "nothing"
     return Check(
         id="corpus",
         level=Level.VALID,
-        claim=f"{texts} of {facts['pages']} documents of the corpus are classified; skipped: {told}",
+        claim=f"{texts} of {facts['pages']} documents of the corpus are classified; skipped: {reasons}",
         value=sum(skipped.values()) / facts["pages"] if facts["pages"] else None,
         unit="ratio",
     )
@@ -244,15 +244,15 @@ def accuracy_check(found: Mapping[str, Any], held_out: int, best_ratio: float | 
     if best_ratio is None:
         bound = found["largest_class"] / held_out
         holds = accuracy > bound
-        told = f"the largest class has {bound:.1%}"
+        comparison = f"the largest class has {bound:.1%}"
     else:
         bound = LEAST_OF_BEST_RATIO * best_ratio
         holds = bound <= accuracy <= best_ratio + CHANCE_RATIO
-        told = f"{best_ratio:.1%} is possible"
+        comparison = f"{best_ratio:.1%} is possible"
     return Check(
         id="accuracy",
         level=Level.VALID if holds else Level.INVALID,
-        claim=f"{accuracy:.1%} of {held_out} documents were classified rightly; {told}",
+        claim=f"{accuracy:.1%} of {held_out} documents were classified rightly; {comparison}",
         value=accuracy,
         bound=bound,
         unit="ratio",

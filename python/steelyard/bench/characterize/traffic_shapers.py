@@ -1,4 +1,4 @@
-"""What the kernel's queueing disciplines let through, as ``tc`` tells it before and after a phase.
+"""What the kernel's queueing disciplines let through, as ``tc`` shows it before and after a phase.
 
 In: ``tc -j -s``. Out: ``shaping.json``, both answers as they came, with the time of each and why there is
 none.

@@ -174,11 +174,11 @@ class CommandBench(Benchmark):
                 value=cpu_s / seconds / len(self.session.placement.server), unit="ratio"
             ),
         }
-        is_told = len(counted) >= _STEADY_COUNT
+        is_enough = len(counted) >= _STEADY_COUNT
         return Outcome(
             metrics=metrics,
             loads=None,
-            measure=steady.check([1e9 / each for each in lengths_ns]) if is_told else None,
+            measure=steady.check([1e9 / each for each in lengths_ns]) if is_enough else None,
             own_cpu_s=cpu_s,
             artifacts={"iterations": ITERATIONS},
             own_commands=(Path(self._command[0]).name,),

@@ -67,7 +67,7 @@ def write_mix(path: Path, *, articles: int, popularity: str) -> None:
         "[keys]",
         f"count = {articles}",
         f'distribution = "{popularity}"',
-        # Exactly the digits that tell articles apart, which end their titles.
+        # Exactly the digits that distinguish articles, which end their titles.
         f"sizes = {content.key_digits(articles)}",
     ]
     for kind in page_kinds(articles):

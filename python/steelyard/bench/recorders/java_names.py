@@ -122,13 +122,13 @@ def _reason_of(jvm: Jvm, wait: Callable[[float], None]) -> str | None:
         wait(_TICK_S)
         waited_s += _TICK_S
     try:
-        code, said = _told(jvm)
+        code, said = _answer(jvm)
     except OSError as error:
         return error.strerror or str(error)
     return None if code == "0" and jvm.map.exists() else said or f"its answer was {code!r}"
 
 
-def _told(jvm: Jvm) -> tuple[str, str]:
+def _answer(jvm: Jvm) -> tuple[str, str]:
     """Return what a JVM answered: a code, and its last line."""
     # Anybody may write to /tmp: who listens there must be the JVM, and has a deadline for all of the answer.
     if jvm.socket.lstat().st_uid != Path(f"/proc/{jvm.pid}").stat().st_uid:

@@ -178,9 +178,9 @@ class SparkBench(SparkJob):
         clock = Clock(monotonic_ns=self._measured["monotonic_ns"], realtime_ns=self._measured["realtime_ns"])
         found = []
         for name in (*hosts, *(name for name in self._recordings if name not in hosts)):
-            told = far.telemetry_of(name, self._recordings, self.session.directory, span, clock)
+            telemetry = far.telemetry_of(name, self._recordings, self.session.directory, span, clock)
             row = {"host": name, "did": hosts[name].as_document() if name in hosts else None}
-            found.append({**row, ("missing" if isinstance(told, str) else "telemetry"): told})
+            found.append({**row, ("missing" if isinstance(telemetry, str) else "telemetry"): telemetry})
         return found
 
     def _outcome(self, metrics: "dict[str, Metric]", used_s: float | None, checks: "list[Check]") -> Outcome:

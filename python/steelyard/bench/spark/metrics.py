@@ -108,11 +108,13 @@ def _ratio(part: float, whole: float, better: str | None) -> Metric:
     return value(part / whole if whole else None, "ratio", better, "the tasks took less than 1 ms")
 
 
-def result_check(told: Mapping[str, Any]) -> Check:
+def result_check(results: Mapping[str, Any]) -> Check:
     """Return whether every query had the result of the first run with these tables."""
-    expected = told["expected"]
+    expected = results["expected"]
     wrong = [
-        each for each in told["found"] if (each["sum"], each["rows"]) != (expected["sum"], expected["rows"])
+        each
+        for each in results["found"]
+        if (each["sum"], each["rows"]) != (expected["sum"], expected["rows"])
     ]
     if wrong:
         claim = (
@@ -120,13 +122,13 @@ def result_check(told: Mapping[str, Any]) -> Check:
             f" result of these tables {expected['rows']} with {expected['sum']}"
         )
     else:
-        against = "with each other" if told["first_run"] else "with the first run of these tables"
+        against = "with each other" if results["first_run"] else "with the first run of these tables"
         claim = f"results agree {against}: {expected['rows']} rows, checksum {expected['sum']}"
     return Check(
         id="result",
         level=Level.INVALID if wrong else Level.VALID,
         claim=claim,
-        value=len(wrong) / len(told["found"]),
+        value=len(wrong) / len(results["found"]),
         bound=0.0,
         unit="ratio",
     )

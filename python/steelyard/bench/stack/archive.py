@@ -90,8 +90,8 @@ def _lines(folder: Path) -> list[str]:
 def fetch(names: Sequence[str], folder: Path, run: Run) -> None:
     """Download ``names`` and all that they need into ``folder``; needs no root.
 
-    apt works on an empty list of installed packages, so that it leaves nothing out. What is there is not fetched again;
-    what is of no use any more goes. Raises EnvironmentLacksError.
+    apt works on an empty list of installed packages, so that it leaves nothing out. Files that are there are
+    kept; those of no use any more are removed. Raises EnvironmentLacksError.
     """
     (folder / "partial").mkdir(parents=True, exist_ok=True)
     (folder / INDEX).unlink(missing_ok=True)

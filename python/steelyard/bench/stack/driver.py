@@ -28,7 +28,7 @@ class Driver:
         self._session = session
         self.process = process
         self._look = look
-        self._told: list[dict[str, Any]] = []
+        self._events: list[dict[str, Any]] = []
         session.expect_end(process)
 
     def wait(self, event: str, timeout_s: float, what: str, **fields: str) -> dict[str, Any]:
@@ -38,14 +38,14 @@ class Driver:
         def matches(line: Mapping[str, Any]) -> bool:
             return line["event"] == event and all(line.get(name) == word for name, word in fields.items())
 
-        while (found := next((line for line in self._told if matches(line)), None)) is None:
+        while (found := next((line for line in self._events if matches(line)), None)) is None:
             self._look()
             ended = self.process.poll() is not None
             if ended:
                 # Its last lines are read when this returns.
                 self.process.stop(0.0)
             self._take()
-            if ended and not any(matches(line) for line in self._told):
+            if ended and not any(matches(line) for line in self._events):
                 self._blame()
             if self._session.clock.monotonic_ns() > deadline_ns:
                 raise WorkloadFailedError(
@@ -58,7 +58,7 @@ class Driver:
         """Read what the driver printed."""
         for stream, line in self.process.lines():
             if stream == "stdout" and line.startswith('{"event"'):
-                self._told.append(json.loads(line))
+                self._events.append(json.loads(line))
 
     def _blame(self) -> NoReturn:
         """Raise for a driver that has ended: what else has failed is the cause where something has."""

@@ -10,7 +10,7 @@ this process, and dpkg at its own end: what was stopped all the same (by a loss 
 next start, before services may be started again. Nothing is removed that others need, that was marked as
 wanted, or whose removal would bring or remove another package.
 
-Not here: which packages (``recipe``), and who claims them (``claims``). dnf tells no simulation apart: of it,
+Not here: which packages (``recipe``), and who claims them (``claims``). dnf marks no simulation: of it,
 what is new after the transaction is claimed, and what ``rpm`` says is needed stays.
 """
 
@@ -83,14 +83,14 @@ def _remove_policy(path: Path, run: Run, as_root: Sequence[str]) -> None:
 def _end_transaction(details: Mapping[str, str]) -> None:
     """Bring what dpkg was stopped in to its end without a start of services, and allow them again."""
     path = Path(details["path"])
-    told = ""
+    problem = ""
     if shutil.which("dpkg") is not None and _is_unfinished():
         if not path.exists():
             _write_policy(path, run_command, _as_root())
-        told = _finish()
+        problem = _finish()
     _remove_policy(path, run_command, _as_root())
-    if told:
-        raise EnvironmentLacksError(f"packages are half installed: {told}")
+    if problem:
+        raise EnvironmentLacksError(f"packages are half installed: {problem}")
 
 
 def _is_unfinished() -> bool:

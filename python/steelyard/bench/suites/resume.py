@@ -91,9 +91,9 @@ def open_suite(directory: Path, machine: Machine, expected: Mapping[str, Expecte
         here = expected.get(run.benchmark)
         if here is None:
             raise _refused(directory, f"it has a result of {run.benchmark}, which is no member now")
-        told = _other_machine(folder, machine) or _other_settings(run, here)
-        if told is not None:
-            raise _refused(directory, f"{run.benchmark} {told}")
+        difference = _other_machine(folder, machine) or _other_settings(run, here)
+        if difference is not None:
+            raise _refused(directory, f"{run.benchmark} {difference}")
     again = [folder for folder, run in runs if run.status is not RunStatus.COMPLETE]
     return Resumption(directory, suite, kept, again, _first_seeds(run for _, run in runs))
 
@@ -107,8 +107,8 @@ def _other_machine(folder: Path, machine: Machine) -> str | None:
         then = read(Machine, folder / "machine.json")
     except SteelyardError as error:
         return f"ran on an unknown machine: {error.message}"
-    told = other_machine(then, machine)
-    return None if told is None else f"ran on another machine: {told}"
+    difference = other_machine(then, machine)
+    return None if difference is None else f"ran on another machine: {difference}"
 
 
 def _other_settings(run: Run, here: Expected) -> str | None:

@@ -3,7 +3,7 @@
 In: settings that follow from the tier. Out: pixels encoded per second, by encoder and quality, with the
 quality that was paid for it.
 
-The program ``pool`` has every CPU: the benchmark has no load. This module tells it when to begin each step.
+The program ``pool`` has every CPU: the benchmark has no load. This module orders it to begin each step.
 
 Not here: jobs (``jobs``), running them (``pool``), metrics (``metrics``).
 """
@@ -96,7 +96,7 @@ class TranscodeBench(Benchmark):
         self._check_disk()
         self._check_memory(rungs[0])
         self._pool: Process | None = None
-        self._heard: dict[str, dict[str, Any]] = {}
+        self._events: dict[str, dict[str, Any]] = {}
 
     def _choose_clips(self, largest_rung: int) -> list[Clip]:
         frames = self.settings.count("frames")
@@ -207,24 +207,24 @@ class TranscodeBench(Benchmark):
     def _listen(self, event: str, timeout_s: float, *, what: str, look_s: float = 0.02) -> dict[str, Any]:
         """Return what the program said with ``event``. Raises WorkloadFailedError when it does not come."""
         until_ns = self.session.clock.monotonic_ns() + int(timeout_s * 1e9)
-        while event not in self._heard:
+        while event not in self._events:
             for stream, line in self._process().lines():
                 if stream == "stdout" and line.startswith("{"):
                     self._take(json.loads(line))
-            if event in self._heard:
+            if event in self._events:
                 break
             self.session.check()
             if self.session.clock.monotonic_ns() > until_ns:
                 raise WorkloadFailedError(f"{what} took longer than {timeout_s:g} s")
             self.session.clock.sleep(look_s)
-        return self._heard[event]
+        return self._events[event]
 
-    def _take(self, told: dict[str, Any]) -> None:
-        self._heard[told["event"]] = told
-        if told["event"] == "progress":
-            status = {"jobs": f"{told['jobs']}"}
-            if told["missing"]:
-                status["still to come"] = f"{told['missing']} combinations"
+    def _take(self, event: dict[str, Any]) -> None:
+        self._events[event["event"]] = event
+        if event["event"] == "progress":
+            status = {"jobs": f"{event['jobs']}"}
+            if event["missing"]:
+                status["still to come"] = f"{event['missing']} combinations"
             self.session.progress.status(status)
 
 

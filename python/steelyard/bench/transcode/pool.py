@@ -156,7 +156,7 @@ class Pool:
         until_ns, limit_ns = (
             begin_ns + int(seconds * 1e9) for seconds in (self.plan.time_s, self.plan.limit_s)
         )
-        told_ns = begin_ns
+        reported_ns = begin_ns
         while self.crew.failure is None:
             now_ns = time.monotonic_ns()
             with self.crew.lock:
@@ -164,9 +164,9 @@ class Pool:
                 missing = sum(tally.jobs == 0 for tally in self.tallies)
             if (now_ns >= until_ns and not missing) or now_ns >= limit_ns:
                 break
-            if now_ns - told_ns > 1e9:
+            if now_ns - reported_ns > 1e9:
                 say("progress", jobs=completed, missing=missing)
-                told_ns = now_ns
+                reported_ns = now_ns
             time.sleep(LOOK_S if missing else max(0.001, min(LOOK_S, (until_ns - now_ns) / 1e9)))
         after, end_ns = _idle(self.plan.cpus), time.monotonic_ns()
         self.crew.stop()

@@ -52,7 +52,7 @@ def _encoder_version(path: str, encoder: Encoder) -> str:
         *(*encoder.arguments(QUALITIES[0]), "-f", "rawvideo", "-"),
     )
     done = _run(path, command)
-    # x264 writes its version into the stream, the others tell it.
+    # x264 writes its version into the stream, the others print it.
     said = (done.stderr + done.stdout).decode("utf-8", "replace")
     if done.returncode != 0:
         if f"Unknown encoder '{encoder.codec}'" in said:

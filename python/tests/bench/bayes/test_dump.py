@@ -116,7 +116,7 @@ def test_a_page_that_is_too_long_is_counted_and_not_held(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "told"),
+    ("name", "data", "message"),
     [
         ("wiki.xml", b"<html></html>", "does not begin with <mediawiki>"),
         ("wiki.xml.bz2", b"<mediawiki>", "cannot be read: Invalid data stream"),
@@ -124,10 +124,10 @@ def test_a_page_that_is_too_long_is_counted_and_not_held(tmp_path, monkeypatch):
         ("wiki.7z", b"<mediawiki>", "is neither a folder nor a dump"),
     ],
 )
-def test_what_is_no_dump_is_refused_before_the_run(tmp_path, name, data, told):
+def test_what_is_no_dump_is_refused_before_the_run(tmp_path, name, data, message):
     path = tmp_path / name
     path.write_bytes(data)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         BayesBench.check_corpus({"corpus": str(path), "categories": ""})
 
 
@@ -145,7 +145,7 @@ def test_a_list_of_too_few_categories_is_refused(tmp_path, made):
 def test_a_dump_that_cannot_be_read_to_its_end_is_named(tmp_path, made, kind):
     data = made[0].encode()
     path = tmp_path / ("wiki.xml.bz2" if "packed" in kind else "wiki.xml")
-    written, told = {
+    written, message = {
         "cut off": (data[: len(data) // 2], r"cut off after \d\d\d pages: "),
         "cut off packed": (bz2.compress(data)[:-2000], r"cut off after \d+ pages: Compressed file ended"),
         "damaged": (data.replace(b"</title>", b"</tittle>", 300), r"after 0 pages: mismatched tag"),
@@ -153,14 +153,14 @@ def test_a_dump_that_cannot_be_read_to_its_end_is_named(tmp_path, made, kind):
         "other root": (b"<rss>" + data + b"</rss>", "it begins with <rss>"),
     }[kind]
     path.write_bytes(written)
-    with pytest.raises(WorkloadFailedError, match=told):
+    with pytest.raises(WorkloadFailedError, match=message):
         read(path, listed(tmp_path))
     # The driver gets the reason.
     pipe = io.BytesIO()
     feed(path, tmp_path / "categories.txt", pipe)
     number, length = struct.unpack(">ii", pipe.getvalue()[pipe.getvalue().rindex(b"\xff\xff\xff\xfe") :][:8])
     assert number == FAILED
-    assert re.search(told, pipe.getvalue()[-length:].decode())
+    assert re.search(message, pipe.getvalue()[-length:].decode())
 
 
 def test_the_feed_ends_with_what_the_dump_came_to(tmp_path, made):
@@ -193,7 +193,7 @@ FACTS = {
 }
 
 
-def test_what_is_skipped_is_told():
+def test_what_is_skipped_is_reported():
     check = corpus_check(FACTS)
     assert check.level is Level.VALID
     assert check.claim == "80 of 100 documents of the corpus are classified; skipped: 20 redirects"

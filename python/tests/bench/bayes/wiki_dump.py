@@ -28,9 +28,9 @@ def revision(text):
 
 
 def page(title, text, *, namespace=0, redirect="", history=()):
-    told = f'<redirect title="{escape(redirect)}" />' if redirect else ""
+    element = f'<redirect title="{escape(redirect)}" />' if redirect else ""
     revisions = "".join(map(revision, (*history, text)))
-    return f"<page><title>{escape(title)}</title><ns>{namespace}</ns><id>1</id>{told}{revisions}</page>\n"
+    return f"<page><title>{escape(title)}</title><ns>{namespace}</ns><id>1</id>{element}{revisions}</page>\n"
 
 
 def make(pages=600, seed=5):

@@ -88,7 +88,7 @@ def test_sizes_follow_from_memory_and_tier():
     assert full.count("records") * 1000 > 1.5 * 8 * GIB
 
 
-def test_a_smaller_limit_of_open_files_is_told(monkeypatch):
+def test_a_smaller_limit_of_open_files_is_reported(monkeypatch):
     resolved = load_profile("tuned").resolved(GIB, GIB)
     monkeypatch.setattr(node.resource, "getrlimit", lambda which: (1024, 20_000))
     files = node.open_files(resolved)

@@ -118,7 +118,7 @@ def test_a_kill_leaves_no_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("redis", "no-such-thing"), "'no-such-thing' is no benchmark and no command"),
         (("redis", "taoo"), "did you mean tao?"),
@@ -133,11 +133,11 @@ def test_a_kill_leaves_no_process(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_starts(
-    arguments: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert invoke(["colocate", *arguments, "--out", str(tmp_path / "runs")]) == 2
     stderr = capsys.readouterr().err
-    assert told in stderr
+    assert message in stderr
     assert "Traceback" not in stderr
     assert not (tmp_path / "runs").exists()
 

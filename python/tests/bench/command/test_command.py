@@ -55,11 +55,11 @@ def test_a_command_that_is_longer_than_the_phase_is_refused_after_once(runner) -
 
 def test_a_command_is_read_without_a_shell() -> None:
     assert words(f"{sys.executable} -c 'a; b' \"$HOME\"") == [sys.executable, "-c", "a; b", "$HOME"]
-    for text, told in (
+    for text, message in (
         ("", "empty"),
         ("no-such-program x", "there is no such command"),
         ("a 'b", "quotation"),
     ):
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=message):
             words(text)
     assert Path(words("sleep 1")[0]).name == "sleep"

@@ -151,14 +151,14 @@ def test_perf_looks_at_the_servers_and_its_output_stays(runner):
 
 
 @pytest.mark.parametrize(
-    ("args", "path", "told", "hint"),
+    ("args", "path", "message", "hint"),
     [
         ("stat -e context-switches", "/nowhere", "perf is not installed", "apt install linux-perf"),
         ("stat -e no-such-event", None, "perf stat ended with code", ""),
     ],
 )
 def test_perf_that_is_absent_or_fails_is_a_problem_and_the_run_goes_on(
-    runner, monkeypatch, args, path, told, hint
+    runner, monkeypatch, args, path, message, hint
 ):
     if path is not None:
         monkeypatch.setenv("PATH", path)
@@ -168,7 +168,7 @@ def test_perf_that_is_absent_or_fails_is_a_problem_and_the_run_goes_on(
     assert run.status is RunStatus.COMPLETE
     [check] = [check for check in run.verdict.checks if check.id == "hook"]
     assert check.level is Level.SUSPECT
-    assert told in check.claim
+    assert message in check.claim
     assert hint in check.claim
 
 

@@ -101,8 +101,8 @@ def test_words_follow_zipfs_law_with_a_shift():
     words = Words(1)
     assert len(set(words.vocabulary)) == VOCABULARY
     assert all(word.isascii() and word.islower() for word in words.vocabulary)
-    drawn = words.some(Wiki(1, 30)._rng("test"), 100_000)
-    counts = [drawn.count(words.vocabulary[rank - 1]) for rank in (1, 10, 100)]
+    text = words.some(Wiki(1, 30)._rng("test"), 100_000)
+    counts = [text.count(words.vocabulary[rank - 1]) for rank in (1, 10, 100)]
     shift = 2.7
     for rank, count in zip((10, 100), counts[1:], strict=True):
         assert count / counts[0] == pytest.approx((1 + shift) / (rank + shift), rel=0.3)

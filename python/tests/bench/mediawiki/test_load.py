@@ -102,7 +102,7 @@ def test_an_example_of_each_kind_has_no_placeholder():
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "told"),
+    ("status", "body", "message"),
     [
         (200, b"page", None),
         (200, b"other", "answered with status 200 without 'page'"),
@@ -110,15 +110,15 @@ def test_an_example_of_each_kind_has_no_placeholder():
         (302, b"page", "answered with status 302"),
     ],
 )
-def test_a_page_needs_status_200_and_the_expected_text(server, status, body, told):
+def test_a_page_needs_status_200_and_the_expected_text(server, status, body, message):
     server.status, server.body = status, body
     kind = load.PageKind("any", 1, "title=Article_{key}", "page")
     port = server.server_address[1]
-    if told is None:
+    if message is None:
         load.check_page(port, kind, ARTICLES)
         assert server.paths == ["/index.php?title=Article_00"]
         return
-    with pytest.raises(WorkloadFailedError, match=re.escape(told)):
+    with pytest.raises(WorkloadFailedError, match=re.escape(message)):
         load.check_page(port, kind, ARTICLES)
 
 

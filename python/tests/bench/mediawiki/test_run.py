@@ -54,11 +54,11 @@ def under_load(live):
     live.until(lambda: live.in_phase("warmup") and live.pid_of("load"), timeout_s=120)
 
 
-def incomplete(live, told):
-    """See that the run ended without a result, for the reason ``told``, and left nothing behind."""
+def incomplete(live, reason):
+    """See that the run ended without a result, for ``reason``, and left nothing behind."""
     code, _, errors = live.finish(60)
     assert code == 4, errors
-    assert told in live.complaint()
+    assert reason in live.complaint()
     run = live.run()
     assert run.status is RunStatus.INCOMPLETE
     assert run.metrics == {}

@@ -141,18 +141,18 @@ def test_a_missing_module_of_php_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (None, "needs MediaWiki, which is not in"),
         ("define( 'MW_VERSION', '1.35.8' );", "needs MediaWiki 1.39 or later"),
         ("define( 'OTHER', '1' );", "names no version"),
     ],
 )
-def test_a_mediawiki_that_is_missing_or_too_old_is_named(text, told, tmp_path, monkeypatch):
+def test_a_mediawiki_that_is_missing_or_too_old_is_named(text, message, tmp_path, monkeypatch):
     monkeypatch.setattr(servers, "MEDIAWIKI", tmp_path)
     if text is not None:
         (tmp_path / "includes").mkdir()
         (tmp_path / "includes" / "Defines.php").write_text(f"<?php\n{text}\n")
-    with pytest.raises(EnvironmentLacksError, match=told) as raised:
+    with pytest.raises(EnvironmentLacksError, match=message) as raised:
         servers._mediawiki_version()
     assert raised.value.hint == "steelyard install mediawiki"

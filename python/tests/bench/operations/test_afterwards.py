@@ -102,7 +102,7 @@ def test_a_zone_is_applied(tmp_path: Path) -> None:
     assert found.total.per_s(BEGIN, SPAN.end_ns).value == pytest.approx(7)
 
 
-def test_a_clock_that_was_set_is_told(tmp_path: Path) -> None:
+def test_a_clock_that_was_set_is_reported(tmp_path: Path) -> None:
     path = table(tmp_path, "ts,n", *(f"{WALL + at},{at}" for at in range(11)))
     after = Clock(monotonic_ns=BEGIN + 10 * SECOND, realtime_ns=(WALL + 12) * SECOND)
     found = collected(
@@ -141,7 +141,7 @@ def test_a_query_is_asked_for_the_time_of_the_run(tmp_path: Path, prometheus: st
 
 
 @pytest.mark.slow
-def test_values_that_are_none_are_left_out_and_counted(tmp_path: Path, prometheus: str) -> None:
+def test_values_that_are_no_numbers_are_left_out_and_counted(tmp_path: Path, prometheus: str) -> None:
     found = collected(tmp_path, f"prometheus-query:{prometheus}#strange")
     assert "2 values are not numbers: left out" in found.notes
     assert found.total is not None
@@ -165,8 +165,8 @@ def test_a_query_without_an_answer_says_so(tmp_path: Path, prometheus: str) -> N
 def test_a_real_servers_own_metrics_are_read(prometheus: str) -> None:
     with urllib.request.urlopen(f"{prometheus}/metrics", timeout=10) as answer:
         page = answer.read().decode()
-    told = exposition.read(page, selector.parse("prometheus_http_requests_total", where="test"))
-    assert (told.unreadable, told.left_out, told.meaning) == (0, 0, "counter")
+    exposed = exposition.read(page, selector.parse("prometheus_http_requests_total", where="test"))
+    assert (exposed.unreadable, exposed.left_out, exposed.meaning) == (0, 0, "counter")
     lines = sum(line.startswith("prometheus_http_requests_total{") for line in page.split("\n"))
-    assert len(told.values) == lines > 0
+    assert len(exposed.values) == lines > 0
     assert {"go_goroutines", "prometheus_tsdb_blocks_loaded"} <= set(exposition.names(page))

@@ -42,7 +42,7 @@ def read(text: str, name: str = TEXT) -> exposition.Reading:
     return exposition.read(name, selector.parse(text, where="test"))
 
 
-def test_series_are_told_by_their_labels() -> None:
+def test_series_are_identified_by_their_labels() -> None:
     found = read("http_requests_total")
     assert found.values == {'code="200",method="post"': 1027.0, 'code="400",method="post"': 3.0}
     assert found.meaning == "counter"

@@ -82,7 +82,7 @@ def test_a_pattern_that_does_not_end_is_given_up(tmp_path: Path) -> None:
     assert time.monotonic() - began < 8
 
 
-def test_stamps_without_a_zone_are_counted_and_told(tmp_path: Path) -> None:
+def test_stamps_without_a_zone_are_counted_and_reported(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.touch()
     with recorder(tmp_path, path=str(log), what=r"^(?P<time>\S+ \S+)") as out, log.open("a") as file:
@@ -201,7 +201,7 @@ OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "broke off in the middle"),
     ],
 )
-def test_what_is_no_page_is_told_in_a_line(answer: bytes, said: str) -> None:
+def test_malformed_pages_are_reported_in_a_line(answer: bytes, said: str) -> None:
     with answering(answer) as url, pytest.raises(FetchError, match=said) as caught:
         Client(url).get()
     assert "\n" not in str(caught.value)

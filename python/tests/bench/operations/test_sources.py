@@ -86,7 +86,7 @@ def test_every_example_is_read(kind: str) -> None:
         ("prometheus,interval=0:http://127.0.0.1/#x", "interval is a number of seconds"),
     ],
 )
-def test_what_is_wrong_is_told_with_a_hint(text: str, said: str) -> None:
+def test_what_is_wrong_is_reported_with_a_hint(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as caught:
         parse(text)
     assert "\n" not in caught.value.message

@@ -57,7 +57,7 @@ def test_without_a_year_it_is_the_past() -> None:
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "22/Foo/2026:02:27:14 +0000", "2026-13-01T00:00:00Z", "-5"]
 )
-def test_what_is_no_time_is_told(text: str) -> None:
+def test_what_is_no_time_is_reported(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         Stamps().read(text)
 

@@ -162,12 +162,13 @@ def test_folders_of_another_file_system_are_named_until_the_driver_removed_them(
     assert list(undo.journal_dir().glob("*.json")) == []
     place("two", removed=False)
     monkeypatch.setattr(undo, "start_ticks", lambda pid: None)
-    [told] = undo.replay()
+    [message] = undo.replay()
     assert (
-        "left s3a://bucket/tables/steelyard-two-partial and s3a://bucket/tables/steelyard-two-output" in told
+        "left s3a://bucket/tables/steelyard-two-partial and s3a://bucket/tables/steelyard-two-output"
+        in message
     )
-    # It is reported until somebody has removed it.
-    assert undo.replay() == [told]
+    # It is reported until somebody has removed the tables.
+    assert undo.replay() == [message]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def java_of(folder, version):
 
 
 @pytest.mark.parametrize(
-    ("versions", "told"),
+    ("versions", "message"),
     [
         ((), "there is no Java"),
         (("1.8.0_392",), "1.8.0_392"),
@@ -227,13 +228,15 @@ def java_of(folder, version):
         (("1.8.0_392", "25.0.1"), "1.8.0_392 .*, 25.0.1 "),
     ],
 )
-def test_without_a_java_that_fits_the_versions_here_are_named(monkeypatch, tmp_path, versions, told):
+def test_without_a_java_that_fits_the_versions_here_are_named(monkeypatch, tmp_path, versions, message):
     for version in versions:
         java_of(tmp_path / "jvms" / version, version)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("STEELYARD_JVMS", str(tmp_path / "jvms"))
-    with pytest.raises(EnvironmentLacksError, match=f"Spark 4.0 needs Java 17 or 21, and .*{told}") as raised:
+    with pytest.raises(
+        EnvironmentLacksError, match=f"Spark 4.0 needs Java 17 or 21, and .*{message}"
+    ) as raised:
         find_java(JAVA, benchmark="spark")
     assert raised.value.hint == "steelyard install spark"
     wanted = java_of(tmp_path / "jvms" / "z-17", "17.0.15")
@@ -355,7 +358,7 @@ def checksums(*sums, expected="7", first=False):
 
 
 @pytest.mark.parametrize(
-    ("told", "level", "claim"),
+    ("results", "level", "claim"),
     [
         (checksums("7", "7"), Level.VALID, "with the first run of these tables"),
         (checksums("7", "7", first=True), Level.VALID, "with each other"),
@@ -363,13 +366,13 @@ def checksums(*sums, expected="7", first=False):
         (checksums("8", "8"), Level.INVALID, "query-1 has 3 rows with checksum 8"),
     ],
 )
-def test_a_wrong_result_is_invalid(told, level, claim):
-    check = result_check(told)
+def test_a_wrong_result_is_invalid(results, level, claim):
+    check = result_check(results)
     assert check.level is level
     assert claim in check.claim
 
 
-def test_failed_tasks_and_unlike_queries_are_told(query):
+def test_failed_tasks_and_unlike_queries_are_reported(query):
     assert tasks_check([query]).level is Level.INVALID
     whole = Query("query-2", 0, 2_100_000_000, {"compare": query.steps["compare"]}, ())
     assert tasks_check([whole]).level is Level.VALID
@@ -382,7 +385,7 @@ def test_failed_tasks_and_unlike_queries_are_told(query):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (
             "An error occurred while calling o1.sql.\n: org.apache.spark.SparkException: Job aborted due to"
@@ -394,9 +397,9 @@ def test_failed_tasks_and_unlike_queries_are_told(query):
         ("", "ValueError"),
     ],
 )
-def test_a_failure_is_one_line_with_its_cause(text, told):
+def test_a_failure_is_one_line_with_its_cause(text, expected):
     line = load_driver().reason(ValueError(text))
-    assert told in line
+    assert expected in line
     assert "\n" not in line
 
 

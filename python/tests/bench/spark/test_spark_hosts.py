@@ -76,8 +76,8 @@ def test_tasks_of_measured_jobs_are_summed_by_executor_and_host(tmp_path):
 
 def test_a_host_without_telemetry_says_why(tmp_path):
     clock = SimpleNamespace(monotonic_ns=0, realtime_ns=0)
-    told = telemetry_of("10.9.8.7", {}, tmp_path, (0, 1), clock)
-    assert told == "--set executor_hosts=10.9.8.7 records it over ssh"
+    telemetry = telemetry_of("10.9.8.7", {}, tmp_path, (0, 1), clock)
+    assert telemetry == "--set executor_hosts=10.9.8.7 records it over ssh"
     assert telemetry_of("a", {"a": "Connection closed"}, tmp_path, (0, 1), clock) == "Connection closed"
     assert "no recording here" in telemetry_of("127.0.0.1", {}, tmp_path, (0, 1), clock)
     with pytest.raises(UsageError, match="is no host"):
@@ -134,9 +134,9 @@ def test_a_host_is_recorded_over_ssh_and_keeps_nothing(tmp_path):
         found = stop({"node": started["node"]}, session)
         made = (kept / "made").read_text().split()
         until(lambda: not any(Path(folder).exists() for folder in made))
-    told = telemetry_of("node", found, session.directory, span, begin)
-    assert 0.0 < told["cpu_ratio"] <= 1.0
-    assert told["least_available_bytes"] > 1 << 20
+    telemetry = telemetry_of("node", found, session.directory, span, begin)
+    assert 0.0 < telemetry["cpu_ratio"] <= 1.0
+    assert telemetry["least_available_bytes"] > 1 << 20
     assert telemetry_of("node", found, session.directory, (0, 1), begin)["cpu_ratio"] is None
     assert not list((session.directory / "hosts").glob("1.tar"))
 

@@ -160,7 +160,7 @@ def test_a_package_that_does_not_come_is_an_error_without_a_record(monkeypatch, 
     assert installation.load("spin") is None
 
 
-def test_a_payload_is_told_of_cache_and_offline(monkeypatch, tmp_path):
+def test_a_payload_gets_cache_and_offline(monkeypatch, tmp_path):
     payload(monkeypatch, tmp_path, f'echo "$STEELYARD_CACHE $STEELYARD_OFFLINE" >"$1/{MARK}"')
     with_recipe(monkeypatch, Recipe(payload="wheel"))
     options = Options(cache=tmp_path / "cache", offline=True, smoke=False)
@@ -169,7 +169,7 @@ def test_a_payload_is_told_of_cache_and_offline(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "message"),
     [
         ("spokes.tar: checksum differs", "spokes.tar: checksum differs"),
         (
@@ -178,10 +178,10 @@ def test_a_payload_is_told_of_cache_and_offline(monkeypatch, tmp_path):
         ),
     ],
 )
-def test_a_payload_that_fails_says_why(monkeypatch, tmp_path, said, told):
+def test_a_payload_that_fails_says_why(monkeypatch, tmp_path, said, message):
     payload(monkeypatch, tmp_path, f"printf '{said}\\n' >&2; exit 3")
     with_recipe(monkeypatch, Recipe(payload="wheel"))
-    with pytest.raises(EnvironmentLacksError, match=f"^{re.escape(f'wheel: {told}')}$"):
+    with pytest.raises(EnvironmentLacksError, match=f"^{re.escape(f'wheel: {message}')}$"):
         install("spin", Options(), progress=Silence())
     assert installation.load("spin") is None
 
@@ -379,11 +379,13 @@ def test_without_a_java_that_fits_nor_a_package_both_are_named(monkeypatch, tmp_
     with pytest.raises(EnvironmentLacksError) as raised:
         install("spin", Options(), progress=Silence(), manager=manager(system))
     kind = "jdk" if compiles else "jre"
-    told = raised.value.message
-    assert told.startswith(f"Wheel 1 needs Java 17{' with its compiler' if compiles else ''}, and there is ")
-    assert "25.0.1" in told
-    assert ("17.0.9 without a compiler" in told) is compiles
-    assert told.endswith(f"apt has none of openjdk-17-{kind}-headless")
+    message = raised.value.message
+    assert message.startswith(
+        f"Wheel 1 needs Java 17{' with its compiler' if compiles else ''}, and there is "
+    )
+    assert "25.0.1" in message
+    assert ("17.0.9 without a compiler" in message) is compiles
+    assert message.endswith(f"apt has none of openjdk-17-{kind}-headless")
     assert "JAVA_HOME" in raised.value.hint
 
 
@@ -391,8 +393,8 @@ def test_a_cache_gets_java_for_others_that_have_none(monkeypatch, tmp_path, java
     javas("jvms/17", "17.0.9")
     system = System({"openjdk-17-jre-headless": []}, policy=tmp_path / "policy-rc.d")
     recipe = Recipe(Packages(apt=("spinner",)), java=Java((17,), needed_by="Wheel 1"))
-    told = installing.used_names(recipe, manager(system)(), "spin", cache=tmp_path)
-    assert told == (("spinner",), ("openjdk-17-jre-headless",))
+    names = installing.used_names(recipe, manager(system)(), "spin", cache=tmp_path)
+    assert names == (("spinner",), ("openjdk-17-jre-headless",))
 
 
 @pytest.mark.parametrize("folder", ["usr/sbin", "usr/libexec"])

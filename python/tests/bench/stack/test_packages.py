@@ -235,8 +235,8 @@ def test_dpkg_outlives_a_kill_and_services_stay_forbidden_until_its_end(slow, mo
         os.killpg(process.pid, number)
     process.communicate(timeout=60)
     monkeypatch.setattr(undo, "_ENDING_S", 0.3)
-    [told] = undo.replay()
-    assert "still runs" in told
+    [message] = undo.replay()
+    assert "still runs" in message
     assert slow.policy.exists()
     (slow.folder / "go").touch()
     until(lambda: state(slow) == "ii")
@@ -264,8 +264,8 @@ def test_the_next_start_configures_what_dpkg_was_killed_in_and_starts_no_service
     assert _is_unfinished()
     slow.policy.unlink()
     (slow.folder / "go").touch()
-    [told] = undo.replay()
-    assert told.startswith(undo.UNDID)
+    [message] = undo.replay()
+    assert message.startswith(undo.UNDID)
     assert not _is_unfinished()
     assert state(slow) == "ii"
     assert not slow.policy.exists()

@@ -75,9 +75,9 @@ def test_what_needs_more_than_there_is_does_not_run(tmp_path, machine):
     footprint = Footprint(
         disks=(Disk(1 << 60, tmp_path), Disk(1 << 60, tmp_path / "deeper", "make it smaller"))
     )
-    told, hint = misfit(footprint, machine, tmp_path)
+    message, hint = misfit(footprint, machine, tmp_path)
     # Both folders are on one disk: their sizes are added up.
-    assert f"it needs {(2 << 60) >> 20} MiB of disk, and {tmp_path} has" in told
+    assert f"it needs {(2 << 60) >> 20} MiB of disk, and {tmp_path} has" in message
     assert hint == "make it smaller"
     assert misfit(Footprint(), machine, tmp_path) is None
 
@@ -96,9 +96,10 @@ def test_what_members_leave_is_not_there_for_those_after_them(tmp_path, machine,
     found = look(tmp_path, machine)
     members = by_name(found)
     assert members["spin"].misfit is None
-    told = members["scripted"].misfit
+    message = members["scripted"].misfit
     assert (
-        f"needs {asked.size_bytes >> 20} MiB of disk beside {keeps.size_bytes >> 20} MiB that members" in told
+        f"needs {asked.size_bytes >> 20} MiB of disk beside {keeps.size_bytes >> 20} MiB that members"
+        in message
     )
     # What will not be run leaves nothing either.
     assert members["nap"].misfit is None
@@ -136,8 +137,8 @@ def test_work_of_known_amount_takes_less_on_more_cpus():
 def test_the_limit_of_a_cgroup_is_the_memory_there_is(machine, tmp_path):
     memory = machine.memory.model_copy(update={"limit_bytes": 64 << 20})
     limited = machine.model_copy(update={"memory": memory})
-    told, _ = misfit(Footprint(memory_bytes=65 << 20), limited, tmp_path)
-    assert told == "it needs 65 MiB of memory, and the cgroup's limit is 64 MiB"
+    message, _ = misfit(Footprint(memory_bytes=65 << 20), limited, tmp_path)
+    assert message == "it needs 65 MiB of memory, and the cgroup's limit is 64 MiB"
     assert misfit(Footprint(memory_bytes=64 << 20), limited, tmp_path) is None
     assert look(tmp_path, limited).memory_is_limited
 
@@ -164,8 +165,8 @@ def test_preflight_prints_and_runs_nothing(tmp_path, capsys):
     assert "scripted: the time leaves out a rest" in said
     assert invoke(["run", "sample", "--preflight", "--json", "--set", "behaviour=refuse", "--out", out]) == 1
     document = json.loads(capsys.readouterr().out)
-    told = {member["benchmark"]: (member["misfit"], member["hint"]) for member in document["members"]}
-    assert told["scripted"] == ("there is no such device", "attach one")
+    misfits = {member["benchmark"]: (member["misfit"], member["hint"]) for member in document["members"]}
+    assert misfits["scripted"] == ("there is no such device", "attach one")
     assert not (tmp_path / "runs").exists()
 
 

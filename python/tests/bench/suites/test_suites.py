@@ -68,14 +68,14 @@ def test_a_suite_is_a_directory_of_whole_runs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "state", "told"),
+    ("behaviour", "state", "reason"),
     [
         ("fail", ["incomplete"], "scripted has no result: scripted would not start"),
         ("lack", ["incomplete"], "scripted has no result: the executable steelyard-absent is not here"),
         ("refuse", [], "scripted was not run: there is no such device"),
     ],
 )
-def test_a_member_that_fails_leaves_the_others_alone(tmp_path, behaviour, state, told):
+def test_a_member_that_fails_leaves_the_others_alone(tmp_path, behaviour, state, reason):
     launched = launch(tmp_path, behaviour=behaviour)
     suite, _ = suites.load(launched.suite)
     assert states(suite)["scripted"] == state
@@ -84,7 +84,7 @@ def test_a_member_that_fails_leaves_the_others_alone(tmp_path, behaviour, state,
         run.status is RunStatus.COMPLETE for run in (suite.members[0].runs[0], suite.members[2].runs[0])
     )
     assert suite.status is RunStatus.INCOMPLETE
-    assert told in suite.status_reason
+    assert reason in suite.status_reason
     assert len(launched.attempts) == (2 if behaviour == "refuse" else 3)
 
 
@@ -126,15 +126,15 @@ def test_a_setting_for_one_member_wins_over_that_for_all(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("nip.nap_s", "nip.nap_s: sample has no benchmark 'nip', did you mean nap?"),
         ("nap.nap", "nap has no parameter 'nap', did you mean nap_s?"),
         ("nap.behaviour", "nap has no parameter 'behaviour'"),
     ],
 )
-def test_a_setting_for_a_member_that_has_none_is_refused(tmp_path, name, told):
-    with pytest.raises(UsageError, match=re.escape(told)):
+def test_a_setting_for_a_member_that_has_none_is_refused(tmp_path, name, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
         launch(tmp_path, **{name: "1"})
 
 
@@ -186,18 +186,18 @@ def test_the_overall_score_is_the_geometric_mean_of_the_members(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "told"),
+    ("behaviour", "reason"),
     [
         ("invalid", "scripted (invalid: behaviour)"),
         ("fail", "scripted (no result: scripted would not start)"),
         ("refuse", "scripted (not run: there is no such device)"),
     ],
 )
-def test_the_overall_score_is_withheld_when_a_member_has_none(tmp_path, behaviour, told):
+def test_the_overall_score_is_withheld_when_a_member_has_none(tmp_path, behaviour, reason):
     baseline = reference(launch(tmp_path / "before"))
     suite, _ = weighed(launch(tmp_path, behaviour=behaviour), baseline)
     assert suite.overall.score is None
-    assert told in suite.overall.withheld
+    assert reason in suite.overall.withheld
     assert [member.score is not None for member in suite.members] == [True, False, True]
 
 
@@ -317,8 +317,8 @@ def test_the_exit_code_is_that_of_the_worst_member(tmp_path, behaviour, code, ca
     assert invoke(["run", "sample", "--json", *arguments]) == code
     said = capsys.readouterr()
     document = json.loads(said.out)
-    told = [line for line in said.err.splitlines() if line.startswith("steelyard: ")]
-    assert len(told) == (1 if code > 1 else 0)
+    errors = [line for line in said.err.splitlines() if line.startswith("steelyard: ")]
+    assert len(errors) == (1 if code > 1 else 0)
     suite = document["suite"]
     assert suite["status"] == ("complete" if code < 3 else "incomplete")
     assert [member["benchmark"] for member in suite["members"]] == ["spin", "scripted", "nap"]

@@ -238,15 +238,17 @@ class HadoopBench(Benchmark):
         self.session.begin_phase("measure", begin_ns)
         self._driver.process.write("go\n")
         rounds = self.settings.count("rounds")
-        told = []
+        events = []
         for number in range(1, rounds + 1):
             self.session.progress.status({"round": f"{number} of {rounds}"})
-            told.append(self._driver.wait("run", self._patience_s(), f"round {number}", name=f"run-{number}"))
+            events.append(
+                self._driver.wait("run", self._patience_s(), f"round {number}", name=f"run-{number}")
+            )
         self._used: CpuTime = cpu_time(pids) - before
         self._wall_s = (self.session.clock.monotonic_ns() - begin_ns) / 1e9
         clocks = self._driver.wait("measured", LATE_S, "the end of the rounds")
         offset_ns = int(clocks["monotonic_ns"]) - int(clocks["realtime_ns"])
-        self._rounds = [round_of(each, offset_ns) for each in told]
+        self._rounds = [round_of(each, offset_ns) for each in events]
         for number, each in enumerate(self._rounds, 1):
             suffix = f"-{number}" if rounds > 1 else ""
             for name, phase in each.phases():

@@ -105,48 +105,48 @@ class Round:
         }
 
 
-def round_of(told: Mapping[str, Any], offset_ns: int) -> Round:
+def round_of(event: Mapping[str, Any], offset_ns: int) -> Round:
     """Return the round that a line of the driver tells of; ``offset_ns`` is monotonic minus real time.
 
     Raises WorkloadFailedError when the line is none.
     """
     try:
-        jobs = [_job(each, offset_ns) for each in told["jobs"]]
+        jobs = [_job(each, offset_ns) for each in event["jobs"]]
         # The client learns of the end of a job later than the cluster.
-        end_ns = min(int(told["end_ns"]), max(job.end_ns for job in jobs))
-        return Round(str(told["name"]), int(told["begin_ns"]), end_ns, jobs)
+        end_ns = min(int(event["end_ns"]), max(job.end_ns for job in jobs))
+        return Round(str(event["name"]), int(event["begin_ns"]), end_ns, jobs)
     except (KeyError, TypeError, ValueError) as error:
         raise WorkloadFailedError(f"the driver's report of a round cannot be read: {error!r}") from error
 
 
-def _job(told: Mapping[str, Any], offset_ns: int) -> Job:
+def _job(report: Mapping[str, Any], offset_ns: int) -> Job:
     phases: dict[str, Phase] = {}
-    for name, each in told["phases"].items():
+    for name, each in report["phases"].items():
         if not each["spans_ms"]:
             continue
         before = phases["map"].end_ns if "map" in phases else None
         phases[name] = _phase(each, offset_ns, not_before_ns=before)
     return Job(
-        name=str(told["name"]),
-        end_ns=_monotonic(told["end_ms"], offset_ns),
-        failed_attempts=int(told["failed_attempts"]),
+        name=str(report["name"]),
+        end_ns=_monotonic(report["end_ms"], offset_ns),
+        failed_attempts=int(report["failed_attempts"]),
         phases=phases,
     )
 
 
-def _phase(told: Mapping[str, Any], offset_ns: int, *, not_before_ns: int | None) -> Phase:
+def _phase(report: Mapping[str, Any], offset_ns: int, *, not_before_ns: int | None) -> Phase:
     spans = sorted(
-        (_monotonic(begin, offset_ns), _monotonic(end, offset_ns)) for begin, end in told["spans_ms"]
+        (_monotonic(begin, offset_ns), _monotonic(end, offset_ns)) for begin, end in report["spans_ms"]
     )
     end_ns = max(end for _, end in spans)
     begin_ns = spans[0][0] if not_before_ns is None else max(spans[0][0], not_before_ns)
     return Phase(
         begin_ns=min(begin_ns, end_ns),
         end_ns=end_ns,
-        cpu_s=int(told["cpu_ms"]) / 1e3,
-        gc_s=int(told["gc_ms"]) / 1e3,
+        cpu_s=int(report["cpu_ms"]) / 1e3,
+        gc_s=int(report["gc_ms"]) / 1e3,
         spans_ns=spans,
-        **{name: int(told[name]) for name in _COUNTERS},
+        **{name: int(report[name]) for name in _COUNTERS},
     )
 
 

@@ -66,29 +66,29 @@ def _ratio(part: float, whole: float, better: str | None) -> Metric:
     return value(part / whole if whole else None, "ratio", better, _SHORT)
 
 
-def result_check(told: Mapping[str, Any]) -> Check:
+def result_check(results: Mapping[str, Any]) -> Check:
     """Return whether every round had the result of the first run with these data."""
-    wrong = [each for each in told["found"] if each["checksum"] != told["expected"]]
+    wrong = [each for each in results["found"] if each["checksum"] != results["expected"]]
     if wrong:
         claim = (
             f"{wrong[0]['name']} has checksum {wrong[0]['checksum']}, and the first result of these data"
-            f" {told['expected']}"
+            f" {results['expected']}"
         )
     else:
-        against = "with each other" if told["first_run"] else "with the first run of these data"
-        claim = f"results agree {against}: checksum {told['expected']}"
-    return _check("result", not wrong, claim, len(wrong) / len(told["found"]))
+        against = "with each other" if results["first_run"] else "with the first run of these data"
+        claim = f"results agree {against}: checksum {results['expected']}"
+    return _check("result", not wrong, claim, len(wrong) / len(results["found"]))
 
 
-def documents_check(told: Mapping[str, Any], documents: int, verb: str) -> Check:
+def documents_check(results: Mapping[str, Any], documents: int, verb: str) -> Check:
     """Return whether every round handled every document."""
-    wrong = [each for each in told["found"] if each["documents"] != documents]
+    wrong = [each for each in results["found"] if each["documents"] != documents]
     claim = (
         f"{wrong[0]['name']} {verb} {wrong[0]['documents']} of {documents} documents"
         if wrong
         else f"all {documents} documents were {verb}"
     )
-    return _check("documents", not wrong, claim, len(wrong) / len(told["found"]))
+    return _check("documents", not wrong, claim, len(wrong) / len(results["found"]))
 
 
 def tasks_check(rounds: Sequence[Round]) -> Check:

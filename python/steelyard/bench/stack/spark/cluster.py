@@ -148,11 +148,13 @@ def _wait_for(session: "Session", process: "Process", pattern: re.Pattern[str]) 
     """Return what ``pattern`` finds in the output of a process."""
     found: list[str] = []
 
-    def told() -> bool:
+    def is_printed() -> bool:
         found.extend(match[1] for _, line in process.lines() if (match := pattern.search(line)))
         return bool(found)
 
-    session.wait_for(told, START_TIMEOUT_S, what=f"the start of {process.name}", hint=f"see {process.log}")
+    session.wait_for(
+        is_printed, START_TIMEOUT_S, what=f"the start of {process.name}", hint=f"see {process.log}"
+    )
     return found[0]
 
 

@@ -98,8 +98,8 @@ class SparkJob(Benchmark):
         times = []
         for number in range(1, jobs + 1):
             self.session.progress.status({"query": f"{number} of {jobs}"})
-            told = self._driver.wait("query", self.patience_s(), f"query {number}", name=f"query-{number}")
-            times.append((str(told["name"]), int(told["begin_ns"]), int(told["end_ns"])))
+            event = self._driver.wait("query", self.patience_s(), f"query {number}", name=f"query-{number}")
+            times.append((str(event["name"]), int(event["begin_ns"]), int(event["end_ns"])))
         self._used: CpuTime = cpu_time(pids) - before
         self._wall_s = (self.session.clock.monotonic_ns() - begin_ns) / 1e9
         self._measured = self._driver.wait("measured", self.patience_s(), "the end of the queries")

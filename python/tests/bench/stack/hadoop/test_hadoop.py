@@ -162,9 +162,9 @@ def test_without_a_java_that_fits_the_versions_here_are_named(javas, versions):
     for version in versions:
         java_of(javas / version, version)
     settings, machine = settings_on()
-    told = versions[0] if versions else "there is no Java"
+    java = versions[0] if versions else "there is no Java"
     with pytest.raises(
-        EnvironmentLacksError, match=f"Hadoop 3.4 needs Java 17 or 21, and .*{told}"
+        EnvironmentLacksError, match=f"Hadoop 3.4 needs Java 17 or 21, and .*{java}"
     ) as raised:
         NutchBench.checks(settings, machine=machine)
     assert raised.value.hint == "steelyard install nutch"
@@ -254,7 +254,7 @@ MAPS = phase(
 REDUCES = phase((1300, 2000), cpu_ms=400, input_records=10, shuffled_bytes=500, spilled_records=10)
 
 
-def told(*jobs, failed=0):
+def run_event(*jobs, failed=0):
     return {
         "name": "run-1",
         "begin_ns": 0,
@@ -266,7 +266,7 @@ def told(*jobs, failed=0):
     }
 
 
-ROUND = round_of(told(("index", {"map": MAPS, "reduce": REDUCES})), offset_ns=-(10**9))
+ROUND = round_of(run_event(("index", {"map": MAPS, "reduce": REDUCES})), offset_ns=-(10**9))
 
 
 def test_reduce_tasks_that_waited_for_map_tasks_count_from_their_end():
@@ -278,7 +278,7 @@ def test_reduce_tasks_that_waited_for_map_tasks_count_from_their_end():
 
 
 def test_phases_of_several_jobs_bear_their_names():
-    several = round_of(told(("count", {"map": MAPS}), ("train", {"map": MAPS, "reduce": REDUCES})), 0)
+    several = round_of(run_event(("count", {"map": MAPS}), ("train", {"map": MAPS, "reduce": REDUCES})), 0)
     assert [name for name, _ in several.phases()] == ["count_map", "train_map", "train_reduce"]
 
 
@@ -297,9 +297,9 @@ def test_metrics_are_of_all_phases():
 
 
 @pytest.mark.parametrize("damage", [{"jobs": [{}]}, {"jobs": 3}, {"end_ns": "x"}])
-def test_a_report_that_is_none_is_named(damage):
+def test_a_malformed_report_is_named(damage):
     with pytest.raises(WorkloadFailedError, match="report of a round cannot be read"):
-        round_of({**told(("index", {"map": MAPS})), **damage}, 0)
+        round_of({**run_event(("index", {"map": MAPS})), **damage}, 0)
 
 
 # Checks
@@ -328,7 +328,7 @@ def test_wrong_results_are_invalid():
 
 def test_failed_tasks_are_invalid():
     assert tasks_check([ROUND]).claim == "all 3 tasks succeeded"
-    assert tasks_check([round_of(told(("index", {"map": MAPS}), failed=1), 0)]).level is Level.INVALID
+    assert tasks_check([round_of(run_event(("index", {"map": MAPS}), failed=1), 0)]).level is Level.INVALID
 
 
 @pytest.mark.parametrize(

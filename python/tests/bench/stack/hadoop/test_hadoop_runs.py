@@ -209,8 +209,8 @@ def test_a_dump_that_is_not_read_to_its_end_is_no_corpus(runner, data, tmp_path,
         # It waits for the driver, whose start takes a second.
         os.kill(live.until(lambda: live.pid_of("corpus"), 200), signal.SIGKILL)
     assert live.finish(200)[0] == 4
-    told = {"cut off": "is damaged or cut off after", "reader killed": "corpus was killed by SIGKILL"}
-    assert told[fault] in ended(live)
+    messages = {"cut off": "is damaged or cut off after", "reader killed": "corpus was killed by SIGKILL"}
+    assert messages[fault] in ended(live)
     assert list(data.iterdir()) == []
     assert not (live.directory / "scratch").exists()
 

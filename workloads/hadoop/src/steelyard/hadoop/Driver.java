@@ -70,9 +70,9 @@ public final class Driver {
       }
     }
     Map<String, Object> facts = read(files, new Path(data, FACTS));
-    Map<String, Object> told = new LinkedHashMap<>(facts);
-    told.put("made", made);
-    print("data", told);
+    Map<String, Object> event = new LinkedHashMap<>(facts);
+    event.put("made", made);
+    print("data", event);
     for (int number = 1; number <= options.count("warmups"); number++) {
       Path folder = new Path(output, "warm-up-" + number);
       workload.run("warm-up-" + number, data, facts, folder);
