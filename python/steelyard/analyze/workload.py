@@ -176,7 +176,7 @@ def _looks(folder: Path, begin_ns: int, end_ns: int) -> Looks | None:
 
 
 def _stamp_of(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what tells one state of a folder's files from another."""
+    """Return what distinguishes one state of a folder's files from another."""
     states = []
     for each in sorted(folder.iterdir()):
         # What cannot be looked at, such as a link to itself, cannot be read either, which the reading says.

@@ -415,14 +415,14 @@ def _interval(
     below = above = student_quantile((1 + confidence) / 2, degrees)
     if is_last and count >= _BOOTSTRAP_REPLICATES:
         random = np.random.default_rng(_SEED)
-        drawn_from = random.integers(0, count, (_RESAMPLES, count))
-        drawn = seen[drawn_from]
+        places = random.integers(0, count, (_RESAMPLES, count))
+        resamples = seen[places]
         if pools is not None:
-            drawn = pools[drawn_from, random.integers(0, _POOL, drawn_from.shape)]
-        errors = drawn.std(axis=1, ddof=1) / math.sqrt(count)
+            resamples = pools[places, random.integers(0, _POOL, places.shape)]
+        errors = resamples.std(axis=1, ddof=1) / math.sqrt(count)
         varied = errors > 0
         centre = mean if pools is None else float(pools.mean())
-        quotients = (drawn.mean(axis=1)[varied] - centre) / errors[varied]
+        quotients = (resamples.mean(axis=1)[varied] - centre) / errors[varied]
         tail = (1 - confidence) / 2
         lowest, highest = np.quantile(quotients, [tail, 1 - tail]).tolist()
         below, above = max(below, highest), max(above, -lowest)

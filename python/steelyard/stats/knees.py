@@ -345,17 +345,17 @@ def _chance(blocks: _Blocks, random: np.random.Generator) -> float:
         return np.asarray((explained / left).max(axis=1))
 
     observed = float(strongest((blocks.weights @ blocks.rows)[None, :])[0])
-    drawn = strongest((signs * blocks.weights) @ blocks.rows)
-    return (1 + int((drawn >= observed * (1 - _ROUNDING)).sum())) / (1 + _RESAMPLES)
+    resampled = strongest((signs * blocks.weights) @ blocks.rows)
+    return (1 + int((resampled >= observed * (1 - _ROUNDING)).sum())) / (1 + _RESAMPLES)
 
 
 def _resampled(blocks: _Blocks, random: np.random.Generator) -> Floats:
     """Return means of resampled blocks."""
     count, mean = len(blocks.rows), blocks.mean
     left = blocks.rows - blocks.weights[:, None] * mean
-    # Drawn as counts: one product in place of a copy of every block that is drawn.
+    # Drawn as counts: one product in place of a copy of every block that is deviations.
     places = random.integers(0, count, (_RESAMPLES, count))
-    drawn = np.stack([blocks.weights @ left[one] for one in places]) / (blocks.weights @ blocks.weights)
+    deviations = np.stack([blocks.weights @ left[one] for one in places]) / (blocks.weights @ blocks.weights)
     # The spread of resampled means is too small, and its tails are a normal distribution's.
     tails = student_quantile(0.975, count - 1) / student_quantile(0.975, math.inf)
-    return np.asarray(mean + drawn * math.sqrt(count / (count - 1)) * tails)
+    return np.asarray(mean + deviations * math.sqrt(count / (count - 1)) * tails)

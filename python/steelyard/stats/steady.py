@@ -264,8 +264,8 @@ def _plateau(series: Series, first: int, tolerance_ratio: float) -> Settled | No
         return None
     remaining_ratio = 0.0
     if line.p_value() < 0.1:
-        # The stretch alone tells the ratio of the approach badly where noise is near its drift; the whole
-        # series tells it well, unless it began with something else. The slower of the two is believed.
+        # The stretch alone shows the ratio of the approach badly where noise is near its drift; the whole
+        # series shows it well, unless it began with something else. The slower of the two is believed.
         remaining_ratio = max(_remaining(stretch), _remaining(series)) / abs(level)
         if remaining_ratio > tolerance_ratio:
             return None

@@ -115,7 +115,7 @@ class Recording:
         return known
 
     def _stamp(self, source: str) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return what tells one state of the files of ``source`` from another."""
+        """Return what distinguishes one state of the files of ``source`` from another."""
         return tuple(
             _state(self.folder / name) for name in (MANIFEST, f"{source}.parquet", f"{source}.arrows")
         )

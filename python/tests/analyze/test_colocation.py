@@ -262,8 +262,8 @@ def an_earlier(
         )
         for each, name, disk, cost in zip(record.workloads, names, disks, costs, strict=True)
     ]
-    told = {"colocation_id": "-".join(names), "workloads": workloads, "level": Level.VALID, **update}
-    return record.model_copy(update=told)
+    fields = {"colocation_id": "-".join(names), "workloads": workloads, "level": Level.VALID, **update}
+    return record.model_copy(update=fields)
 
 
 def a_history(**update: object):

@@ -81,7 +81,7 @@ def test_what_shares_the_cpus_is_server_and_load_not_their_neighbours() -> None:
     assert ["shared-cpus" in each for each in ids] == [True, False]
 
 
-def test_servers_that_served_nothing_are_told_nothing_of_kernel_time_or_idle_cpus() -> None:
+def test_servers_that_served_nothing_get_no_finding_on_kernel_time_or_idle_cpus() -> None:
     # A frozen server on CPUs that neighbours keep busy for 55 %.
     half = cpus("server", (0, 1), user=0.45, system=0.1)
     frozen, slow = (

@@ -261,8 +261,8 @@ def test_a_warm_up_that_never_settled(evidence):
 
 def test_a_warm_up_too_noisy_to_tell_is_judged_with_the_measure_phase(evidence):
     """Requests that scatter by 6 %: a minute of them shows no level to 1 %, two minutes show it to 5 %."""
-    drawn = random.Random(3)
-    flat = [34 * drawn.gauss(1, 0.06) for _ in range(120)]
+    generator = random.Random(3)
+    flat = [34 * generator.gauss(1, 0.06) for _ in range(120)]
     claim = "the throughput had not settled after 60.0 s"
     found = replace(
         evidence, warmup=WarmUp(False, 60.0, claim, tuple(flat[:60])), measure=steady.check(flat[60:])

@@ -13,8 +13,8 @@ from steelyard.stats.contrasts import FEWEST_BLOCKS, chance_found
 def test_the_chance_is_that_of_drawn_blocks(noise: float, gain: float, blocks: int) -> None:
     random = np.random.default_rng(1)
     deviation = noise * math.sqrt(2)
-    drawn = random.normal(math.log1p(gain), deviation, (20_000, blocks))
-    statistic = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / math.sqrt(blocks))
+    ratios = random.normal(math.log1p(gain), deviation, (20_000, blocks))
+    statistic = ratios.mean(axis=1) / (ratios.std(axis=1, ddof=1) / math.sqrt(blocks))
     found = float((statistic > t.ppf(0.975, blocks - 1)).mean())
     # A little is allowed for what is fitted of the order of trials.
     assert found - 0.06 <= chance_found(deviation, math.log1p(gain), blocks) <= found + 0.02

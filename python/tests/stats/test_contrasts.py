@@ -109,7 +109,7 @@ def made(
     return np.exp(logs["a"]), np.exp(logs["b"]), Order(lags, before)
 
 
-def test_what_the_order_does_is_told_and_taken_out() -> None:
+def test_what_the_order_does_is_reported_and_taken_out() -> None:
     first, second, order = made(40, 3, effect=0.03, first=-0.05, after_second=-0.08)
     found, blind = contrast(first, second, order=order), contrast(first, second)
     assert found.position is not None
@@ -125,7 +125,7 @@ def test_what_the_order_does_is_told_and_taken_out() -> None:
         assert (one.low <= math.exp(0.03) <= one.high) == holds
 
 
-def test_without_effects_of_the_order_none_is_told() -> None:
+def test_without_effects_of_the_order_none_is_reported() -> None:
     found = contrast(*made(40, 4)[:2], order=made(40, 4)[2])
     assert found.position is not None
     assert not found.position.is_there

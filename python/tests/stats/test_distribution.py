@@ -37,8 +37,8 @@ def distributions(draw: st.DrawFn) -> Distribution:
 
 @given(distributions())
 def test_mean_is_that_of_a_fine_grid(sizes: Distribution) -> None:
-    drawn = sizes.at((np.arange(200_000) + 0.5) / 200_000)
-    assert sizes.mean() == pytest.approx(float(drawn.mean()), rel=1e-3, abs=1e-3)
+    values = sizes.at((np.arange(200_000) + 0.5) / 200_000)
+    assert sizes.mean() == pytest.approx(float(values.mean()), rel=1e-3, abs=1e-3)
 
 
 @given(distributions(), st.floats(min_value=0, max_value=1))
@@ -86,9 +86,9 @@ def test_object_sizes_have_the_published_quantiles_and_mean() -> None:
         assert float(sizes.at(quantile)) == pytest.approx(bound, rel=0.005)
     assert sizes.mean() == pytest.approx(326, rel=0.02)
     # As the data plane draws them: at a uniform number, to whole bytes.
-    drawn = np.round(sizes.at(np.random.default_rng(1).random(1_000_000)))
-    assert drawn.mean() == pytest.approx(326, rel=0.02)
-    assert drawn.min() >= 16
+    values = np.round(sizes.at(np.random.default_rng(1).random(1_000_000)))
+    assert values.mean() == pytest.approx(326, rel=0.02)
+    assert values.min() >= 16
 
 
 def distance(sizes: Distribution, closed: object, low: float, high: float) -> float:

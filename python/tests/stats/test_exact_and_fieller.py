@@ -43,7 +43,7 @@ def test_the_interval_holds_the_ratios_that_student_does_not_refuse(
         if np.ptp(rest) < 1e-9 * max(float(np.abs(rest).max()), 1e-9):
             continue
         if ttest_1samp(rest, 0.0).pvalue > 0.051:
-            # What is not refused lies inside; outside may be more, where the base cannot be distinguished from 0.
+            # What is not refused lies inside; outside may be more, where the base may be 0.
             assert found.low <= ratio <= found.high
 
 

@@ -28,7 +28,7 @@ def test_moments_that_are_not_there_are_none() -> None:
     assert Gev(0.0, 0, 2).sd == pytest.approx(2 * np.pi / np.sqrt(6))
 
 
-def _drawn(shape: float, count: int, width: float, seed: int = 5) -> Histogram:
+def _sample(shape: float, count: int, width: float, seed: int = 5) -> Histogram:
     x = stats.genextreme(shape, 1.73, 0.133).rvs(count, random_state=np.random.default_rng(seed))
     place, counts = np.unique(np.floor(x / width), return_counts=True)
     return Histogram.of(place * width, (place + 1) * width, counts)
@@ -37,7 +37,7 @@ def _drawn(shape: float, count: int, width: float, seed: int = 5) -> Histogram:
 @pytest.mark.parametrize("shape", [-0.3, -0.05, 0.0534, 0.4])
 @pytest.mark.parametrize("width", [1 / 128, 1 / 16])
 def test_what_was_drawn_is_found_however_wide_the_bins(shape: float, width: float) -> None:
-    fit, missing = fit_gev(_drawn(shape, 100_000, width))
+    fit, missing = fit_gev(_sample(shape, 100_000, width))
     assert missing is None
     assert fit is not None
     assert fit.shape_error is not None
@@ -50,11 +50,11 @@ def test_what_was_drawn_is_found_however_wide_the_bins(shape: float, width: floa
 
 
 def test_standard_errors_are_those_of_repeated_draws() -> None:
-    fits = [fit_gev(_drawn(0.05, 2_000, 1 / 64, seed))[0] for seed in range(60)]
+    fits = [fit_gev(_sample(0.05, 2_000, 1 / 64, seed))[0] for seed in range(60)]
     shapes = [fit.gev.shape for fit in fits if fit is not None]
-    told = [fit.shape_error for fit in fits if fit is not None and fit.shape_error is not None]
-    assert len(told) == 60
-    assert np.mean(told) == pytest.approx(np.std(shapes, ddof=1), rel=0.3)
+    errors = [fit.shape_error for fit in fits if fit is not None and fit.shape_error is not None]
+    assert len(errors) == 60
+    assert np.mean(errors) == pytest.approx(np.std(shapes, ddof=1), rel=0.3)
 
 
 def test_l_moments_are_those_of_known_distributions() -> None:

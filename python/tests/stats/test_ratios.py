@@ -204,7 +204,7 @@ def test_the_delta_method_agrees_with_the_bootstrap_over_clusters() -> None:
     data = simulated(rng, (80, 80), mixed=False).without_strata()
     found = total_effect(data)
     assert found.log_variance is not None
-    drawn = []
+    resampled = []
     for _ in range(800):
         ratios = []
         for arm in (0, 1):
@@ -212,8 +212,8 @@ def test_the_delta_method_agrees_with_the_bootstrap_over_clusters() -> None:
             times = np.bincount(rng.choice(clusters, len(clusters)), minlength=3000)[data.cluster]
             here = data.arm == arm
             ratios.append((times * data.usage)[here].sum() / (times * data.work)[here].sum())
-        drawn.append(math.log(ratios[0] / ratios[1]))
-    assert math.sqrt(found.log_variance) == pytest.approx(float(np.std(drawn)), rel=0.12)
+        resampled.append(math.log(ratios[0] / ratios[1]))
+    assert math.sqrt(found.log_variance) == pytest.approx(float(np.std(resampled)), rel=0.12)
 
 
 def test_the_arms_share_the_variance() -> None:

@@ -224,7 +224,7 @@ def test_too_few_values_are_neither_steady_nor_unsteady() -> None:
     assert steady.check([0.0] * 12).steady is True
 
 
-def test_a_drift_that_may_be_chance_is_told_and_does_not_object() -> None:
+def test_a_drift_that_may_be_chance_is_reported_and_does_not_object() -> None:
     random = np.random.default_rng(8)
     answers = [steady.check((100 + noise(random, 8, 0.0, 4.0)).tolist()) for _ in range(200)]
     drifting = [one for one in answers if one.steady is True and abs(one.drift_ratio or 0) > 0.05]

@@ -121,9 +121,9 @@ def test_intervals_add_up_to_their_summary(perf: str, form: str) -> None:
     assert list(series.time_ns) == sorted(series.time_ns)
     assert found.duration_s == pytest.approx(series.time_ns[-1] / 1e9)
     summary = [line for line in text.splitlines() if "page-faults" in line][-1]
-    told = re.search(r'(?:"counter-value" : "|summary\W+|^\s+)(\d+)', summary)
-    assert told is not None
-    assert sum(value or 0.0 for value in series.events["page-faults"].count) == float(told[1])
+    total = re.search(r'(?:"counter-value" : "|summary\W+|^\s+)(\d+)', summary)
+    assert total is not None
+    assert sum(value or 0.0 for value in series.events["page-faults"].count) == float(total[1])
     # Nothing ran while it slept: a gain of 0, which perf writes as <not counted>.
     assert None not in series.events["page-faults"].count
 
@@ -255,10 +255,10 @@ def test_plain_text_of_a_processor_with_counters() -> None:
     assert found.runs == 5
     assert found.duration_s == 22.3801
     assert found.variation_ratio["cycles:u"] == pytest.approx(0.002)
-    told = {metric.name: (metric.value, metric.unit) for metric in found.metrics}
-    assert told["insn per cycle"] == (0.13, "")
-    assert told["stalled cycles per insn"] == (5.21, "")
-    assert told["tma_backend_bound"] == (31.7, "%")
+    metrics = {metric.name: (metric.value, metric.unit) for metric in found.metrics}
+    assert metrics["insn per cycle"] == (0.13, "")
+    assert metrics["stalled cycles per insn"] == (5.21, "")
+    assert metrics["tma_backend_bound"] == (31.7, "%")
     assert found.unread == 0
 
 

@@ -51,7 +51,7 @@ def test_outputs_of_different_commands_leave_the_last_and_say_so() -> None:
 
 
 @pytest.mark.parametrize("between", ["", "\n", "# 2 threads\n"], ids=["nothing", "blank", "comment"])
-def test_outputs_without_a_header_are_told_apart(between: str) -> None:
+def test_outputs_without_a_header_are_separated(between: str) -> None:
     """Seven outputs of the same events, of which one was read."""
     outputs = [csv(("cycles", 100 * n), ("instructions", 50 * n), ("r11", n)) for n in range(1, 8)]
     found = parse_perf_stat(between.join(outputs))
@@ -60,7 +60,7 @@ def test_outputs_without_a_header_are_told_apart(between: str) -> None:
 
 
 @pytest.mark.parametrize("events", [("cycles",), ("cycles", "r11")])
-def test_outputs_of_one_or_two_events_are_told_apart_as_well(events: tuple[str, ...]) -> None:
+def test_outputs_of_one_or_two_events_are_separated_as_well(events: tuple[str, ...]) -> None:
     found = parse_perf_stat("".join(csv(*((event, n) for event in events)) for n in (10, 20, 60)))
     assert counts(found) == dict.fromkeys(events, 30)
     assert found.outputs == 3

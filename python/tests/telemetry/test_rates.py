@@ -96,11 +96,11 @@ def test_a_counter_without_resets_gains_its_last_less_its_first(steps: list[tupl
 @given(readings, st.lists(st.integers(0, 30), max_size=4))
 def test_rates_do_not_depend_on_batches(values: list[tuple[int, int | None]], splits: list[int]) -> None:
     rows = rows_of(values)
-    whole, drawn = derive(rows)
+    whole, bands = derive(rows)
     inside = tuple(split for split in splits if split <= len(rows))
-    again, redrawn = derive(rows, killed=True, splits=inside)
+    again, rebuilt_bands = derive(rows, killed=True, splits=inside)
     assert again.entities == whole.entities
-    for one, other in zip(drawn.entities, redrawn.entities, strict=True):
+    for one, other in zip(bands.entities, rebuilt_bands.entities, strict=True):
         np.testing.assert_array_equal(one.bands["received_bytes"].mean, other.bands["received_bytes"].mean)
 
 

@@ -31,7 +31,7 @@ def test_a_run_directory_and_its_telemetry_folder_are_the_same_recording(tmp_pat
             assert only.gauges["runnable"].mean == pytest.approx(1.0 - 1 / 5)
 
 
-def test_a_folder_without_a_recording_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_recording_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no recording here"):
         telemetry.open(tmp_path)
 

@@ -38,7 +38,7 @@ _MAX_FILE_BYTES = 64 << 20
 def load_definitions(folder: Path) -> dict[str, Definition]:
     """Return the definitions of every family of processors in a checkout.
 
-    Raises UsageError for a folder that is none, RecordError for a file that cannot be read.
+    Raises UsageError for a folder without definitions, RecordError for a file that cannot be read.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: there is no such folder", hint=_HINT)

@@ -167,7 +167,7 @@ class UtilisationSplit:
 
     @property
     def total_ratio(self) -> float:
-        """Utilisation as tools tell it: user and system time."""
+        """Utilisation as tools report it: user and system time."""
         return self.user_ratio + self.system_ratio
 
 

@@ -81,7 +81,7 @@ Formula = Callable[[Counts], float]
 
 @dataclass(frozen=True)
 class Definition:
-    """A node: its formula over counts, and what tells more of it."""
+    """A node: its formula over counts, and the events that detail it."""
 
     name: str
     parent: str | None

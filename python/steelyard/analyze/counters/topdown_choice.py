@@ -2,7 +2,7 @@
 
 In: the machine, and names of events. Out: a `Model`, or why there is none.
 
-Names of events tell most families apart, and hold also for counts that came from another machine. Where two
+Names of events distinguish most families, and hold also for counts that came from another machine. Where two
 families name their events alike but differ in width (Neoverse), the processor's name decides; without it
 there is no model: slots cannot be guessed.
 

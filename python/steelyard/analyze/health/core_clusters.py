@@ -1,7 +1,7 @@
 """Groups of CPUs that are near each other, from measured core-to-core times.
 
 In: a square matrix of one-way times. Out: an order of the CPUs in which near ones stand together, and
-levels of groups (threads of a core, cores of a cache, sockets) as far as the times tell them apart. What
+levels of groups (threads of a core, cores of a cache, sockets) as far as the times separate them. What
 the kernel says of the topology is not used: this shows whether the machine behaves as it says.
 
 Method: average-linkage clustering (Sokal and Michener 1958, by scipy); a level is where the next merge is

@@ -51,10 +51,10 @@ class LimitedDisk:
 
 def disk_limits(run: Run) -> list[GroupLimit]:
     """Return the limits that hooks set on disks for a run; what a hook did not come to set is none."""
-    told = run.hooks.get("disk-limit")
-    if not isinstance(told, dict):
+    limit = run.hooks.get("disk-limit")
+    if not isinstance(limit, dict):
         return []
-    device, rate, group = (told.get(name) for name in ("device", "rate_bytes_per_s", "cgroup"))
+    device, rate, group = (limit.get(name) for name in ("device", "rate_bytes_per_s", "cgroup"))
     if not (isinstance(device, str) and isinstance(rate, int | float) and rate > 0):
         return []
     return [GroupLimit(device, float(rate), str(group), "set for the run by blkio")]

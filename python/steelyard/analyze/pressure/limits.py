@@ -51,9 +51,9 @@ def with_set(stated: Limits | None, run: Run) -> Limits:
     Limits on disks hold for the run's processes alone: ``disk_limits`` has them.
     """
     stated = stated or Limits()
-    told = run.hooks.get("network-limit")
+    limit = run.hooks.get("network-limit")
     link, rate = (
-        (told.get("interface"), told.get("rate_bytes_per_s")) if isinstance(told, dict) else (None, None)
+        (limit.get("interface"), limit.get("rate_bytes_per_s")) if isinstance(limit, dict) else (None, None)
     )
     if not (isinstance(link, str) and isinstance(rate, int | float) and rate > 0):
         return stated

@@ -32,7 +32,7 @@ _LOCK_RATIO = 0.25
 """Share of its time asleep on locks from which a thread counts as one that waits for them."""
 _PLACES_NAMED = 12
 OWN_THREADS = "join or pool"
-"""Kind of a futex wait that is none for a lock: a join, or the idleness of a pool's member."""
+"""Kind of a futex wait for no lock: a join, or the idleness of a pool's member."""
 CPU = "a CPU"
 """Kind of the wait of a thread that could run."""
 _WORK = ("running", CPU, "disk")
@@ -165,7 +165,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "signal": ("rt_sigtimedwait", "rt_sigsuspend", "pause"),
     "child": ("wait4", "waitid"),
 }
-"""Kind of wait -> system calls that tell it by themselves; a read may be of anything."""
+"""Kind of wait -> system calls that identify it by themselves; a read may be of anything."""
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,6 @@
 """Names of functions, short enough for a line.
 
-In: a function as a profile has it. Out: what a reader tells it by.
+In: a function as a profile has it. Out: what a reader recognizes it by.
 
 Not here: what a function belongs to (``tax_map``).
 """

@@ -234,8 +234,8 @@ def _blocks(path: Path, event: str | None = None) -> Iterator[tuple[int | None, 
                     yield time, lines
                     has_begun = True
                     time, lines = int(head[1]) * 10**9 + int(head[2].ljust(9, b"0")), []
-                    told = _EVENT.match(line, head.end())
-                    if names is not None and told is not None and told[1] not in names:
+                    counted = _EVENT.match(line, head.end())
+                    if names is not None and counted is not None and counted[1] not in names:
                         time = None
                 elif not has_begun and number > _LOOK_AHEAD:
                     return

@@ -206,7 +206,7 @@ def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list
 
 
 def percent(ratio: float) -> str:
-    """Write a share with as many digits as tell it from 0 and 100 %.
+    """Write a share with as many digits as distinguish it from 0 and 100 %.
 
     >>> percent(0.983), percent(0.004)
     ('98 %', '0.4 %')

@@ -39,7 +39,7 @@ MISFIT_RATIO = 0.05
 MISFIT_RATIO_ALONE = 0.12
 """The same where one block cannot tell noise from misfit."""
 ASSUMED_NOISE = 0.05
-"""Relative noise of a trial where nothing tells it."""
+"""Relative noise of a trial where nothing shows it."""
 LEAST_NOISE = 0.003
 """Few steps of one block do not tell a smaller one."""
 _FEWEST_DEGREES = 2
@@ -164,11 +164,11 @@ class Chosen:
         """Return the throughput of the nearest model."""
         return float(np.exp(self.best.fitted.logs([cpus])[0, 0]))
 
-    def drawn(self, candidate: Candidate) -> tuple[Fitted, Floats]:
+    def resampled(self, candidate: Candidate) -> tuple[Fitted, Floats]:
         """Return fits of means as they may have been, and what blocks have in common (logarithms)."""
         key = id(candidate)
         if key not in self._draws:
-            self._draws[key] = _drawn(candidate.fitted, self.cpus, self.noise)
+            self._draws[key] = _resampled(candidate.fitted, self.cpus, self.noise)
         return self._draws[key]
 
 
@@ -321,7 +321,7 @@ def _forms(cpus: Floats, topology: Topology) -> list[tuple[Kind, Form]]:
     return found
 
 
-def _drawn(fitted: Fitted, cpus: Floats, noise: Noise) -> tuple[Fitted, Floats]:
+def _resampled(fitted: Fitted, cpus: Floats, noise: Noise) -> tuple[Fitted, Floats]:
     means, shift = noise.draw(fitted.logs(cpus)[0], _DRAWS, _SEED)
     return fit(fitted.form, cpus, means, near=fitted), shift
 
@@ -329,13 +329,13 @@ def _drawn(fitted: Fitted, cpus: Floats, noise: Noise) -> tuple[Fitted, Floats]:
 def _with_figures(chosen: Chosen) -> Chosen:
     """Return it with where the curve bends and what a CPU beyond is worth."""
     fitted, form = chosen.best.fitted, chosen.best.fitted.form
-    drawn = chosen.drawn(chosen.best)[0]
+    fits = chosen.resampled(chosen.best)[0]
 
     def figure(name: str) -> Figure:
         value = fitted.part(name) or 0.0
-        if name not in drawn.found:
+        if name not in fits.found:
             return Figure(value, value, value)
-        low, high = np.quantile(drawn.found[name], _ENDS)
+        low, high = np.quantile(fits.found[name], _ENDS)
         return Figure(value, float(low), float(high))
 
     at = figure("at")

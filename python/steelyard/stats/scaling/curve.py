@@ -121,8 +121,8 @@ def _rate(rate: Parameter, chosen: Chosen) -> Parameter:
     """Return the rate with an interval that holds what was read at one CPU."""
     if chosen.kind not in (Kind.LAW, Kind.NONE) and rate.low is None and not chosen.noise.is_assumed:
         # Steps before the bend are too few for the law, and those beyond it tell the noise as well.
-        drawn, shift = chosen.drawn(chosen.best)
-        low, high = np.exp(np.clip(np.quantile(drawn.rate + shift, (0.025, 0.975)), -600, 600))
+        fits, shift = chosen.resampled(chosen.best)
+        low, high = np.exp(np.clip(np.quantile(fits.rate + shift, (0.025, 0.975)), -600, 600))
         rate = Parameter(float(np.exp(chosen.best.fitted.rate[0])), float(low), float(high), True, None)
     if chosen.cpus[0] != 1 or rate.low is None or rate.high is None:
         return rate

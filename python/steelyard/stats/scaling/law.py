@@ -1,7 +1,7 @@
 """The Universal Scalability Law, fitted to throughput at several numbers of CPUs, with intervals.
 
 In: throughput by number of CPUs, one value a block. Out: `LawFit`: rate of one CPU, contention, coherency,
-and where throughput is highest, each with an interval or with the reason why the data cannot tell it.
+and where throughput is highest, each with an interval or with the reason why the data do not determine it.
 
     X(N) = rate * N / (1 + contention * (N - 1) + coherency * N * (N - 1))
 
@@ -61,7 +61,7 @@ class Parameter:
     high: float | None
     """Upper end, infinity where nothing bounds it."""
     is_identified: bool
-    """Whether the data tell it: its interval excludes 0, or whatever it holds hardly matters."""
+    """Whether the data determine it: its interval excludes 0, or whatever it holds hardly matters."""
     reason: str | None
     """Why it is not identified, or has no interval."""
 
@@ -119,12 +119,12 @@ def fit_law(values: Mapping[int, Sequence[float]], *, confidence: float = CONFID
             f"{steps} steps of one whole block do not tell the noise: repeat them, or measure"
             f" {FEWEST_STEPS_ALONE} steps"
         )
-        drawn = None
+        draws = None
     else:
         reason = None
-        drawn = _draws(design, _curve(design, best[np.newaxis, :])[0], noise)
+        draws = _draws(design, _curve(design, best[np.newaxis, :])[0], noise)
     p_value = misfit_p_value(logs, distance, degrees)
-    return _answer(cpus, best, drawn, confidence, reason, blocks, distance if degrees else None, p_value)
+    return _answer(cpus, best, draws, confidence, reason, blocks, distance if degrees else None, p_value)
 
 
 def _design(cpus: Floats) -> Floats:
@@ -224,7 +224,7 @@ def _figures(coefficients: Floats) -> _Figures:
 def _answer(
     cpus: Floats,
     best: Floats,
-    drawn: Floats | None,
+    draws: Floats | None,
     confidence: float,
     reason: str | None,
     blocks: int,
@@ -232,7 +232,7 @@ def _answer(
     p_value: float | None,
 ) -> LawFit:
     here = _figures(best[np.newaxis, :])
-    many = None if drawn is None else _figures(drawn)
+    many = None if draws is None else _figures(draws)
     last = float(cpus[-1])
 
     def ends(name: str) -> tuple[float | None, float | None]:

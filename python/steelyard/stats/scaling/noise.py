@@ -40,7 +40,7 @@ class Noise:
     """Standard error of what blocks have in common."""
     common_degrees: int
     is_assumed: bool = False
-    """Whether nothing tells it."""
+    """Whether it is assumed, because the data do not show it."""
 
     def draw(self, curve: Floats, draws: int, seed: int) -> tuple[Floats, Floats]:
         """Return means that were drawn around ``curve`` (draw, step), and the shift that blocks bring."""
@@ -66,7 +66,7 @@ def table_of(values: Mapping[int, Sequence[float]]) -> tuple[Floats, Floats]:
 
 
 def noise_of(logs: Floats, distance: Floats, degrees: int) -> Noise | None:
-    """Return the noise, None where one block has too few steps to tell it.
+    """Return the noise, None where one block has too few steps to show it.
 
     ``distance`` is that of the steps' means from a model that leaves ``degrees`` degrees of freedom.
     """

@@ -61,7 +61,7 @@ class SiblingWorth:
     low: float
     high: float
     source: str
-    """Who tells it, in words."""
+    """Where it comes from, in words."""
 
 
 def predict(chosen: Chosen, cpus: int, worth: SiblingWorth | None = None) -> Prediction:
@@ -170,8 +170,8 @@ def _interval(
     random = np.random.default_rng(_SEED)
     parts: list[Floats] = []
     for one, weight in zip(models, weights, strict=True):
-        drawn, shift = chosen.drawn(one)
-        logs = drawn.logs([cpus])[:, 0] + shift
+        fits, shift = chosen.resampled(one)
+        logs = fits.logs([cpus])[:, 0] + shift
         parts.append(logs[: max(1, round(weight * len(logs)))])
     logs = np.concatenate(parts)
     noise = math.sqrt(chosen.noise.of_trial) * random.standard_t(chosen.noise.degrees, len(logs))
@@ -193,7 +193,7 @@ def _along(chosen: Chosen, cpus: int, doublings: float, basis: str) -> Predictio
     low = min(low, middle) - LOSS_BEYOND * doublings
     high = max(min(max(high, middle), linear + half), middle) + GAIN_BEYOND * doublings
     if chosen.noise.is_assumed:
-        basis += ", noise of 5 % assumed: nothing tells it"
+        basis += ", noise of 5 % assumed: the readings do not show it"
     return _made(cpus, middle, low, high, basis)
 
 

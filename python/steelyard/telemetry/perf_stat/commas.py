@@ -2,11 +2,11 @@
 
 ``1,21,msec,task-clock,1212944,100,00,0,CPUs utilized`` is 1.21 ms on a counter for 100.00 % of the time. perf
 writes three numbers with decimals: a count that has a unit (with two; before perf 5, times have six and may
-lack the unit), the variation (``2,55%``), and the share of time that was counted, always with two. The number
-of fields tells them apart: a unit and a name are no numbers, a time on a counter stands before the share, and
-what precedes the count is one of few prefixes.
+lack the unit), the variation (``2,55%``), and the share of time that was counted, always with two. They
+differ in the number of fields: a unit and a name are no numbers, a time on a counter stands before the
+share, and what precedes the count is one of few prefixes.
 
-perf writes a cgroup in every row or in none: one row that can only be read without a cgroup tells it for all
+perf writes a cgroup in every row or in none: one row that can only be read without a cgroup decides for all
 (``has_cgroups``).
 
 In: fields split at each comma. Out: the same row as a locale with points has it, None where there is none,

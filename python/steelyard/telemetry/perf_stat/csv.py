@@ -135,7 +135,7 @@ def _looks_like_a_row(fields: Sequence[str]) -> bool:
 
 
 def _row(fields: Sequence[str], separator: str, section: int) -> Row | None:
-    """Return the row of a line, None for a line that is none."""
+    """Return the row of a line, None for a line that has none."""
     at = _count_at(fields)
     if at is None:
         return None

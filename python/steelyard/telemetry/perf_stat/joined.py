@@ -39,7 +39,7 @@ class Joined:
 
 def join(output: Output) -> Joined:
     """Return what to take of a file: intervals before their summary."""
-    rows = _told_apart(output.rows)
+    rows = _separated(output.rows)
     sections = sorted({row.section for row in rows} | {metric.section for metric in output.metrics})
     last = sections[-1] if sections else 0
     why = _why_not(output, sections)
@@ -63,7 +63,7 @@ def join(output: Output) -> Joined:
     )
 
 
-def _told_apart(rows: list[Row]) -> list[Row]:
+def _separated(rows: list[Row]) -> list[Row]:
     """Return rows in sections of their own where all are the same few, several times in that order."""
     if len({row.section for row in rows}) > 1 or _has_intervals(rows):
         return rows

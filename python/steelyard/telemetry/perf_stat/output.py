@@ -45,7 +45,7 @@ class PerfStat:
     target: str | None
     """What it says that it counted, in plain output: a command, ``system wide``, ``process id '1'``."""
     duration_s: float | None
-    """Time elapsed as perf tells it, or the end of the last interval."""
+    """Time elapsed as perf prints it, or the end of the last interval."""
     cpu_s: float | None
     """User and system time of a command, in plain output."""
     runs: int = 1

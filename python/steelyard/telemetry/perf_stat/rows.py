@@ -45,7 +45,7 @@ class NotPerfStatError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One event of one entity, as one line tells it."""
+    """One event of one entity, as one line has it."""
 
     event: str
     value: float | None

@@ -202,7 +202,7 @@ def test_arms_layout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("SKX/events/skylakex_core.json", "{", "not JSON"),
         ("SKX/events/skylakex_core.json", "[" * 100_000, "not JSON"),
@@ -221,9 +221,11 @@ def test_arms_layout(tmp_path: Path) -> None:
         ("mapfile.csv", "Family-model,Version,Filename,EventType\n", "no definitions"),
     ],
 )
-def test_what_is_misshapen_is_told_in_a_line(tmp_path: Path, name: str, content: str, told: str) -> None:
+def test_malformed_files_are_reported_in_a_line(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
     write(perfmon(tmp_path) / name, content)
-    with pytest.raises(SteelyardError, match=told) as error:
+    with pytest.raises(SteelyardError, match=message) as error:
         load_definitions(tmp_path)
     assert "\n" not in error.value.message
 
@@ -255,7 +257,7 @@ json_values = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(json_values, st.sampled_from(["map", "arm"]))
-def test_any_json_is_read_or_told(tmp_path: Path, content: object, layout: str) -> None:
+def test_any_json_is_read_or_reported(tmp_path: Path, content: object, layout: str) -> None:
     root = tmp_path / layout
     write(root / "x/events/core.json", content)
     if layout == "map":

@@ -69,11 +69,11 @@ def test_no_processor_has_two_definitions() -> None:
         assert sum(fits(each, identifier) for each in definitions().values()) <= 1
 
 
-def test_hybrid_and_untold_processors_get_generic_events_with_the_reason() -> None:
+def test_hybrid_and_unknown_processors_get_generic_events_with_the_reason() -> None:
     hybrid, why = definition_of(machine("GenuineIntel-6-BA-2", ["cpu_atom", "cpu_core", "software"]))
     assert (hybrid.id, "several kinds (cpu_atom, cpu_core)" in why) == ("generic", True)
-    untold, why = definition_of(machine(None, ["cpu"]))
-    assert (untold.id, why) == ("generic", "the record lacks the processor's family and model")
+    unknown, why = definition_of(machine(None, ["cpu"]))
+    assert (unknown.id, why) == ("generic", "the record lacks the processor's family and model")
     assert definition_of(None)[0].id == "generic"
     assert definition_of(machine("nonsense", ["cpu"]))[0].id == "generic"
 

@@ -96,7 +96,7 @@ def test_formulas_mean_what_they_mean_to_perf(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "empty"),
         ("   ", "empty"),
@@ -119,10 +119,10 @@ def test_formulas_mean_what_they_mean_to_perf(text: str, value: float) -> None:
         ("a" * 20_001, "more than 20000 characters"),
     ],
 )
-def test_what_is_no_formula_is_told_in_a_line(text: str, told: str) -> None:
+def test_malformed_formulas_are_reported_in_a_line(text: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_formula(text)
-    assert told in error.value.message
+    assert message in error.value.message
     assert "\n" not in error.value.message
     assert len(error.value.message) < 200
 

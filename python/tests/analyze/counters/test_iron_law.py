@@ -42,7 +42,7 @@ def rocksdb(version: str, threads: int) -> IronLaw:
             instructions=int(instructions),
             cycles=int(cycles),
             operations=int(transactions),
-            # The document prints the time to 1 ms; its own ops/s tells it to the digits that ops/s has.
+            # The document prints the time to 1 ms; its own ops/s gives it to the digits that ops/s has.
             duration_s=int(transactions) / int(ops_per_s),
             threads=threads,
             thread_s=threads * DB_BENCH_S,

@@ -88,7 +88,7 @@ def test_only_windows_of_the_measure_phase_count(tmp_path: Path) -> None:
     assert use.events.values["inst_retired.any"] == pytest.approx(4 * 9e9)
 
 
-def test_processes_are_told_apart_where_cpus_are_shared(tmp_path: Path) -> None:
+def test_processes_are_separated_where_cpus_are_shared(tmp_path: Path) -> None:
     names = {"server": ["100", "101"], "load": ["200"]}
     record_counters(tmp_path, "process", names)
     uses = uses_by_side(

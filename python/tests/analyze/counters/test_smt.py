@@ -43,7 +43,7 @@ def test_facts_specjbb_frequency_is_fixed_at_2_5_ghz() -> None:
     assert effective_frequency(157.744e9, 64 * 0.9859).value == pytest.approx(2.5e9)
 
 
-def test_facts_systems_a_and_b_at_40_percent_are_told_apart() -> None:
+def test_facts_systems_a_and_b_at_40_percent_are_distinguished() -> None:
     plain = SystemUse(split(0.35, 0.05), 3.5e9, Placement.SPREAD)
     assert plain.split.total_ratio == pytest.approx(0.40)
     kernel = SystemUse(split(0.25, 0.15), 3.5e9, Placement.SPREAD)

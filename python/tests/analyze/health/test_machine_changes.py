@@ -16,7 +16,7 @@ def machine() -> Machine:
     return found.model_copy(update={"interfaces": [link], "disks": [Disk(name="nvme9n1", model="X")]})
 
 
-def test_nothing_changed_is_nothing_told(machine: Machine) -> None:
+def test_nothing_changed_is_nothing_reported(machine: Machine) -> None:
     assert changes(machine, machine) == ([], [])
 
 

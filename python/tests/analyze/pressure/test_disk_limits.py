@@ -19,7 +19,7 @@ from tests.telemetry.recordings import SECOND, table_of, write_recording
 TICKS = 10
 MB = 10**6
 FOLDER = "/sys/fs/cgroup/blkio/ours/steelyard-run-1"
-TOLD = {"device": "sda", "rate_bytes_per_s": 2.0 * MB, "cgroup": FOLDER}
+LIMIT = {"device": "sda", "rate_bytes_per_s": 2.0 * MB, "cgroup": FOLDER}
 GROUPS = {
     # Version 1 counts the whole machine in the root; a group of the same name is below another one.
     "/": (90 * MB, 45 * MB),
@@ -52,12 +52,12 @@ def record(
 def seen(
     folder: Path,
     groups: dict[str, tuple[float, float]] | None = None,
-    told: object = TOLD,
+    limit: object = LIMIT,
     around: tuple[GroupLimit, ...] = (),
     disks: dict[str, tuple[float, float]] | None = None,
 ) -> Conditions:
     record(folder, groups, disks)
-    run = run_record(load_result(), folder).model_copy(update={"hooks": {"disk-limit": told}})
+    run = run_record(load_result(), folder).model_copy(update={"hooks": {"disk-limit": limit}})
     with telemetry.open(folder) as recording:
         return observe(recording, BEGIN, BEGIN + TICKS * SECOND, run=run, set_around=around)
 
@@ -91,30 +91,30 @@ def test_what_other_disks_moved_for_the_group_does_not_count(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("groups", "told", "why"),
+    ("groups", "limit", "why"),
     [
-        (None, TOLD, "this source was not recorded"),
-        ({"/": (9.0, 9.0)}, TOLD, "what the limited processes read and wrote was not recorded"),
-        (GROUPS, {**TOLD, "cgroup": None}, "what the limited processes read and wrote was not recorded"),
+        (None, LIMIT, "this source was not recorded"),
+        ({"/": (9.0, 9.0)}, LIMIT, "what the limited processes read and wrote was not recorded"),
+        (GROUPS, {**LIMIT, "cgroup": None}, "what the limited processes read and wrote was not recorded"),
     ],
 )
 def test_without_the_groups_counters_nothing_is_compared(
-    tmp_path: Path, groups: dict[str, tuple[float, float]] | None, told: object, why: str
+    tmp_path: Path, groups: dict[str, tuple[float, float]] | None, limit: object, why: str
 ) -> None:
     stated = Limits(disk_bytes_per_s={"sda": 1e9})
-    found = intensities(seen(tmp_path, groups, told), None, limits=stated).disk_bandwidth
+    found = intensities(seen(tmp_path, groups, limit), None, limits=stated).disk_bandwidth
     # The disk's own 12 % would say that it had much left.
     assert (found.ratio, found.reason) == (None, why)
     assert found.limit_source == "2 MB/s set for the run by blkio"
     pressed = intensities(
-        seen(tmp_path / "again", groups, told), None, limits=Limits(disk_bytes_per_s={"sda": 125e6})
+        seen(tmp_path / "again", groups, limit), None, limits=Limits(disk_bytes_per_s={"sda": 125e6})
     ).disk_bandwidth
     assert pressed.ratio == pytest.approx(0.96)
 
 
-@pytest.mark.parametrize("told", [None, "failed", {}, {"device": "sda"}, {**TOLD, "rate_bytes_per_s": 0}])
-def test_what_a_hook_did_not_come_to_set_is_no_limit(told: object) -> None:
-    run = run_record(load_result(), Path("x")).model_copy(update={"hooks": {"disk-limit": told}})
+@pytest.mark.parametrize("limit", [None, "failed", {}, {"device": "sda"}, {**LIMIT, "rate_bytes_per_s": 0}])
+def test_what_a_hook_did_not_come_to_set_is_no_limit(limit: object) -> None:
+    run = run_record(load_result(), Path("x")).model_copy(update={"hooks": {"disk-limit": limit}})
     assert disk_limits(run) == []
 
 
@@ -137,7 +137,7 @@ def test_the_panel_draws_what_the_limit_held_for(tmp_path: Path) -> None:
     end_ns = BEGIN + TICKS * SECOND
     run = run_record(load_result(), tmp_path).model_copy(
         update={
-            "hooks": {"disk-limit": TOLD},
+            "hooks": {"disk-limit": LIMIT},
             "phases": [Phase(name="measure", begin_ns=BEGIN, end_ns=end_ns)],
         }
     )

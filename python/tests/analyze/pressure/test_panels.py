@@ -80,8 +80,8 @@ def test_limits_stand_beside_the_curves(folder: Path, run: Run) -> None:
 
 
 def test_what_was_set_for_a_run_wins_over_what_is_stated(folder: Path, run: Run) -> None:
-    told = {"interface": "lo", "rate_bytes_per_s": 2e6, "bucket_bytes": 131072}
-    limited = run.model_copy(update={"hooks": {**run.hooks, "network-limit": told}})
+    limit = {"interface": "lo", "rate_bytes_per_s": 2e6, "bucket_bytes": 131072}
+    limited = run.model_copy(update={"hooks": {**run.hooks, "network-limit": limit}})
     stated = Limits(network_bytes_per_s={"lo": 9e6, "eth0": 8e6}, source="stated by --limit")
     found = with_set(stated, limited)
     assert found.network_bytes_per_s == {"lo": 2e6, "eth0": 8e6}

@@ -56,14 +56,14 @@ def recorded(folder: Path, looks: Sequence[Look], processes: Sequence[Row] | Non
     def at(index: int, row: Row) -> Row:
         return {"time_ns": index * SECOND, **row}
 
-    told = processes or [process() for _ in looks]
+    process_rows = processes or [process() for _ in looks]
     totals = [
         {"processes": 1, "threads": max(1, len(look)), "unread_threads": 0, "rss_bytes": row["rss_bytes"]}
-        for look, row in zip(looks, told, strict=True)
+        for look, row in zip(looks, process_rows, strict=True)
     ]
     tables = {
         "target": [at(index, row) for index, row in enumerate(totals)],
-        "target_process": [at(index, row) for index, row in enumerate(told)],
+        "target_process": [at(index, row) for index, row in enumerate(process_rows)],
         "target_thread": [at(index, row) for index, look in enumerate(looks) for row in look],
     }
     return write_recording(folder, {name: table_of(name, rows) for name, rows in tables.items()})

@@ -89,7 +89,7 @@ def test_holm_among_those_that_can() -> None:
     assert judge(np.array([]), np.array([]), 0.05).tolist() == []
 
 
-def _drawn(
+def _sample(
     folder: Path, names: list[str], shares: np.ndarray, size: int, draw: np.random.Generator
 ) -> Profile:
     counts = draw.multinomial(size, shares)
@@ -119,7 +119,7 @@ def test_what_stands_out_of_independent_samples_of_one_program_is_at_most_alpha(
     }
     for _ in range(pairs):
         result = diff(
-            _drawn(tmp_path, names, shares, a_size, draw), _drawn(tmp_path, names, shares, b_size, draw)
+            _sample(tmp_path, names, shares, a_size, draw), _sample(tmp_path, names, shares, b_size, draw)
         )
         for key in false:
             false[key] += bool(result.table(*key).standing_out)
@@ -136,7 +136,9 @@ def test_a_change_of_a_few_percent_is_found(tmp_path: Path) -> None:
     other /= other.sum()
     found = 0
     for _ in range(20):
-        result = diff(_drawn(tmp_path, names, shares, 5000, draw), _drawn(tmp_path, names, other, 5000, draw))
+        result = diff(
+            _sample(tmp_path, names, shares, 5000, draw), _sample(tmp_path, names, other, 5000, draw)
+        )
         found += "function_10" in [row.name for row in result.table("function").standing_out]
     assert found >= 18
 
@@ -184,7 +186,7 @@ def _runs(folder: Path, draw: np.random.Generator, factor: float, count: int = 5
     for _ in range(count):
         own = shares * draw.lognormal(0, 0.1, len(shares))
         own[3] *= factor
-        found.append(_drawn(folder, names, own / own.sum(), 4000, draw))
+        found.append(_sample(folder, names, own / own.sum(), 4000, draw))
     return found
 
 

@@ -40,7 +40,7 @@ WORDS = st.text(string.ascii_letters + "_", min_size=1, max_size=8)
         ("", ""),
     ],
 )
-def test_a_function_is_told_by_its_own_name(function: str, short: str) -> None:
+def test_a_function_is_shown_by_its_own_name(function: str, short: str) -> None:
     assert short_function(function) == short
 
 

@@ -1,4 +1,4 @@
-"""Every shape of `perf report --stdio` text, and text that is none."""
+"""Every shape of `perf report --stdio` text, and other text."""
 
 import shutil
 import subprocess

@@ -72,7 +72,7 @@ def test_recursion_counts_once_and_equal_lines_add_up(tmp_path: Path) -> None:
     assert dict(zip(weights.keys, weights.total.tolist(), strict=True)) == {"f": 5, "g": 5}
 
 
-def test_idle_processors_are_told_apart(tmp_path: Path) -> None:
+def test_idle_processors_are_counted_apart(tmp_path: Path) -> None:
     one = profile(
         tmp_path, {"swapper;do_idle [kernel];intel_idle [kernel]": 90, "db;main [db];intel_idle [db]": 10}
     )
@@ -82,7 +82,7 @@ def test_idle_processors_are_told_apart(tmp_path: Path) -> None:
     assert nameless.busy().total == 2
 
 
-def test_bad_lines_are_counted_and_told(tmp_path: Path) -> None:
+def test_bad_lines_are_counted_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "p"
     path.write_bytes(
         b"a;b 1\nnocount\na;b -3\na;b 1e3\na;b "

@@ -57,7 +57,7 @@ def test_blocks_hold_as_many_samples_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "times", ["# head\n1\n", "# head\n1 x\n", "# head\n1 -2\n", "# head\n1 2\n", "\n9 9\n"]
 )
-def test_what_is_no_file_of_times_is_told_in_one_line(times: str, tmp_path: Path) -> None:
+def test_malformed_files_of_times_are_reported_in_one_line(times: str, tmp_path: Path) -> None:
     path = recording(tmp_path, times)
     with pytest.raises(RecordError, match="times"):
         write_between(path, 0, 30, tmp_path / "part.folded")
@@ -104,13 +104,15 @@ def test_a_side_without_samples_in_the_phase_has_no_file(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("head", "told"),
+    ("head", "message"),
     [("# ns, stack\n", "does not say when"), ("# ns (CLOCK_MONOTONIC 5), stack\n0 9\n", "not the times of")],
 )
-def test_stacks_without_the_time_of_the_first_cannot_be_parted(tmp_path: Path, head: str, told: str) -> None:
+def test_stacks_without_the_time_of_the_first_cannot_be_parted(
+    tmp_path: Path, head: str, message: str
+) -> None:
     path = by_child(tmp_path)
     path.with_suffix(".times").write_text(head)
-    with pytest.raises(RecordError, match=told):
+    with pytest.raises(RecordError, match=message):
         write_by_child(path, {71: tmp_path / "server.folded"}, 0, 10**15)
 
 

@@ -70,7 +70,7 @@ def test_the_stage_that_takes_the_time_comes_before_what_explains_nothing() -> N
     assert headline_time(feed) == "a request's time"
 
 
-def test_the_slow_path_of_a_cache_is_told_with_its_share_and_once() -> None:
+def test_the_slow_path_of_a_cache_is_reported_with_its_share_and_once() -> None:
     slow = replace(CACHE, hit_ratio=q(0.9), slow_wait_ns=q(300_000.0), slow_service_ns=q(90_000.0))
     found = explain(replace(CALM, cache=slow, generator=replace(GENERATOR, response_mean_ns=q(100_000.0))))
     assert [finding.id for finding in found] == ["cache-misses"]

@@ -436,7 +436,7 @@ PROFILED: dict[str, Conditions] = {
 }
 
 
-def test_samples_without_a_name_are_told_by_their_library() -> None:
+def test_samples_without_a_name_are_reported_by_their_library() -> None:
     unnamed = "[unknown] [libSvtAv1Enc.so.1.4.1]"
     (finding,) = explain(sampled(own={unnamed: 0.42}, modules={unnamed: "libSvtAv1Enc.so.1.4.1"}))
     assert (

@@ -72,13 +72,15 @@ def test_siblings_of_another_machine_tell_what_these_would_add() -> None:
     reasons = [row[-1] for row in prediction_rows(alone)]
     assert [reason[:32] for reason in reasons[:2]] == ["CPUs beyond 8 are siblings, and "] * 2
     assert reasons[2] == "the machine has 16 CPUs"
-    told = _scaled(HALF, 12, 16, siblings_of=OTHER)
-    for found, truth in zip(told.predictions, (15900 * 1.15, 15900 * 1.3), strict=True):
+    scaling = _scaled(HALF, 12, 16, siblings_of=OTHER)
+    for found, truth in zip(scaling.predictions, (15900 * 1.15, 15900 * 1.3), strict=True):
         assert found.value == pytest.approx(truth, rel=0.02)
         assert found.low is not None
         assert found.high is not None
         assert found.low < truth < found.high
-    assert prediction_rows(told)[0][-1].startswith("siblings worth 0.295 of a core: the curve of other.csv")
+    assert prediction_rows(scaling)[0][-1].startswith(
+        "siblings worth 0.295 of a core: the curve of other.csv"
+    )
 
 
 def test_a_curve_that_does_not_tell_what_siblings_are_worth_is_refused() -> None:

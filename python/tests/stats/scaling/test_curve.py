@@ -69,7 +69,7 @@ def test_a_form_is_the_least_squares_of_a_general_optimiser(form: Form, rates: d
     assert float(ours.squares[0]) <= 2 * found.cost * (1 + 1e-3) + 1e-12
 
 
-def test_siblings_are_told_from_the_law_and_have_no_peak() -> None:
+def test_siblings_are_distinguished_from_the_law_and_have_no_peak() -> None:
     found = fitted({n: siblings(n) for n in UP_TO_64}, SMT, blocks=5, sd=0.02)
     assert found.kind is Kind.SIBLINGS
     assert found.chosen is not None
@@ -98,7 +98,7 @@ def test_a_ceiling_has_its_place_and_is_kept_beyond_the_steps() -> None:
     assert not found.law.peak.is_identified
 
 
-def test_a_second_node_and_siblings_are_told_apart() -> None:
+def test_a_second_node_and_siblings_are_distinguished() -> None:
     rates = {}
     for n in (*UP_TO_64, 128):
         cores, near = min(n, 64), min(n, 32)
@@ -153,11 +153,11 @@ def test_nothing_is_predicted_across_what_was_not_crossed() -> None:
     cores = fitted(half, SMT, blocks=3, sd=0.01)
     assert "CPUs beyond 32 are siblings" in (cores.predict(64).reason or "")
     assert cores.predict(65).reason == "the machine has 64 CPUs"
-    told = cores.predict(64, SiblingWorth(0.3, 0.28, 0.32, "as given"))
-    assert told.value == pytest.approx(siblings(64), rel=0.03)
-    assert told.low is not None
-    assert told.high is not None
-    assert told.low < siblings(64) < told.high
+    prediction = cores.predict(64, SiblingWorth(0.3, 0.28, 0.32, "as given"))
+    assert prediction.value == pytest.approx(siblings(64), rel=0.03)
+    assert prediction.low is not None
+    assert prediction.high is not None
+    assert prediction.low < siblings(64) < prediction.high
     node = fitted(half, NODES, blocks=3, sd=0.01)
     assert "CPUs beyond 32 are of another NUMA node" in (node.predict(64).reason or "")
     unknown = fitted(half, blocks=3, sd=0.01).predict(64)
