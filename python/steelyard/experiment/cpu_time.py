@@ -1,7 +1,7 @@
 """How long CPUs were idle, by /proc/stat.
 
 In: a list of CPUs, twice. Out: the share of their time in which nothing ran, or None where the kernel does
-not tell it. What ran includes other processes and other guests.
+not report it. What ran includes other processes and other guests.
 """
 
 from collections.abc import Collection

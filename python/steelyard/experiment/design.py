@@ -21,10 +21,10 @@ def orders(arms: Sequence[str], blocks: int, seed: int) -> list[list[str]]:
     >>> orders(["a", "b"], 4, seed=1)
     [['a', 'b'], ['b', 'a'], ['b', 'a'], ['a', 'b']]
     """
-    drawn = random.Random(seed)  # noqa: S311 - an order is no secret
+    generator = random.Random(seed)  # noqa: S311 - an order is no secret
     found: list[list[str]] = []
     while len(found) < blocks:
-        order = drawn.sample(list(arms), len(arms))
+        order = generator.sample(list(arms), len(arms))
         if len(arms) == 2 and 0 < len(found) < _ALTERNATING:
             # Backwards from the pair before.
             order = found[-1]

@@ -62,7 +62,7 @@ class Engine:
         clock: Clock,
         progress: Progress,
         interrupts: Interrupts,
-        told: Callable[[Experiment], None] = lambda experiment: None,
+        on_progress: Callable[[Experiment], None] = lambda experiment: None,
         still_open: StillOpen | None = None,
         keep: Callable[[Experiment, Path], None] = write,
         together: Together | None = None,
@@ -77,7 +77,7 @@ class Engine:
         self._clock = clock
         self._progress = progress
         self._interrupts = interrupts
-        self._told = told
+        self._on_progress = on_progress
         self._still_open = still_open
         self._keep = keep
         self._together = together
@@ -104,12 +104,12 @@ class Engine:
                     return self.experiment
                 if self._together is not None:
                     self._try_together([arms[name] for name in order], block)
-                    self._told(self.experiment)
+                    self._on_progress(self.experiment)
                     continue
                 for name in order:
                     if name in still_open and not self._has(block, name):
                         self._try(arms[name], block)
-                self._told(self.experiment)
+                self._on_progress(self.experiment)
         except _StoppedError as stopped:
             self._change(status=RunStatus.INCOMPLETE, status_reason=str(stopped))
             return self.experiment
@@ -201,9 +201,9 @@ class Engine:
             found["metric"] = metric.model_copy(update={"unit": measured.unit, "better": better})
         guards = []
         for guard in plan.guards:
-            told = measured.others.get(guard.name)
-            if told is not None:
-                update = {"unit": guard.unit or told.unit, "better": guard.better or told.better}
+            reading = measured.others.get(guard.name)
+            if reading is not None:
+                update = {"unit": guard.unit or reading.unit, "better": guard.better or reading.better}
                 if not update["better"]:
                     raise UsageError(
                         f"--guard {guard.name}: {self.experiment.benchmark} does not say which way is worse",
@@ -310,8 +310,8 @@ def load_to_resume(directory: Path, here: Machine | None = None) -> Experiment:
             then = read(Machine, directory / MACHINE)
         except SteelyardError as error:
             raise _refused(directory, f"it began on an unknown machine: {error.message}") from error
-        if (told := other_machine(then, here)) is not None:
-            raise _refused(directory, f"it began on another machine: {told}")
+        if (difference := other_machine(then, here)) is not None:
+            raise _refused(directory, f"it began on another machine: {difference}")
     return experiment
 
 

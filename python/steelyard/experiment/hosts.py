@@ -46,7 +46,7 @@ _REACH_S = 30.0
 _LEAST_S = 1.0
 _OUTPUT_BYTES = 16 << 20
 """What is read of a host's output, from its end: a run's document is the longest."""
-_TOLD = re.compile(
+_END = re.compile(
     r"^steelyard-trial (\d+) (\d+) (\d+)\n.*\n(\d+)m([\d.]+)s (\d+)m([\d.]+)s\n?\Z", re.MULTILINE
 )
 """Exit code, begin and end in nanoseconds; then `times`: of the shell, and of its children."""
@@ -109,20 +109,20 @@ class HostTrials:
 
     def _measured(self, arm: ExperimentArm, host: str, process: Process) -> Measured:
         text = tail(process.log, _OUTPUT_BYTES)
-        told = _TOLD.search(text)
-        if told is None:
+        end = _END.search(text)
+        if end is None:
             lines = [line for line in text.splitlines() if line.strip()]
             return Measured(None, f"{host}: {lines[-1] if lines else 'the connection ended'}")
-        output, code = text[: told.start()], int(told[1])
+        output, code = text[: end.start()], int(end[1])
         if self.experiment.benchmark is not None:
             return self._of_run(output, host)
         if code != 0:
             lines = [line for line in output.splitlines() if line.strip()]
             said = f": {lines[-1]}" if lines else ""
             return Measured(None, f"{host}: {Path(arm.command[0]).name} exited with code {code}{said}")
-        minutes = [float(part) for part in told.groups()[3:]]
+        minutes = [float(part) for part in end.groups()[3:]]
         took = {
-            ELAPSED: (int(told[3]) - int(told[2])) / 1e9,
+            ELAPSED: (int(end[3]) - int(end[2])) / 1e9,
             CPU: 60 * (minutes[0] + minutes[2]) + minutes[1] + minutes[3],
         }
         return measured_of_output(self.experiment.metric, self.experiment.plan.guards, took, output)

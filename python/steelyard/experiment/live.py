@@ -232,10 +232,10 @@ def _series(
 
 
 @contextlib.contextmanager
-def variants_in_place(experiment: Experiment, told: Callable[[str], None]) -> Iterator[None]:
+def variants_in_place(experiment: Experiment, on_failure: Callable[[str], None]) -> Iterator[None]:
     """Run the first arm's command once more when the context ends; the undo journal has it meanwhile.
 
-    ``told`` gets the reason where that fails: then it is tried again at the next start.
+    ``on_failure`` gets the reason where that fails: then it is tried again at the next start.
     """
     first = experiment.arms[0].command
     program = shutil.which(first[0])
@@ -253,7 +253,7 @@ def variants_in_place(experiment: Experiment, told: Callable[[str], None]) -> It
         try:
             change.undo()
         except OSError as error:
-            told(f"the first arm could not be applied again: {error}")
+            on_failure(f"the first arm could not be applied again: {error}")
 
 
 def _apply_again(details: Mapping[str, str]) -> None:

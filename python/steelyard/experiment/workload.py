@@ -448,7 +448,7 @@ def _settled(text: str, pattern: str) -> list[float] | str:
 def settled_intervals(values: Sequence[float]) -> list[float] | str:
     """Return the stretch at the end on which intervals no longer drift, or why there is none.
 
-    Where they are too noisy for a plateau to be distinguished from a slow approach, their second half will do if its
+    Where they are too noisy to distinguish a plateau from a slow approach, their second half will do if its
     mean is its level all the same.
     """
     from steelyard.stats.steady import check, settled

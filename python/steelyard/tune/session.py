@@ -52,7 +52,7 @@ class Session:
     clock: Clock
     progress: Progress
     interrupts: Interrupts
-    told: Callable[[Experiment], None] = lambda experiment: None
+    on_progress: Callable[[Experiment], None] = lambda experiment: None
 
     def run(self) -> Tuning:
         """Tune; return the record, which is incomplete after an interrupt. Raises SteelyardError."""
@@ -112,7 +112,7 @@ class Session:
             clock=self.clock,
             progress=self.progress,
             interrupts=self.interrupts,
-            told=self.told,
+            on_progress=self.on_progress,
             still_open=rule,
         ).run()
 

@@ -68,7 +68,7 @@ _NO_TIME = "the time for the search was used up"
 
 Make = Callable[[str, Experiment, StillOpen | None], Experiment]
 """Makes an experiment in the folder of this name, or goes on with it, and returns it complete."""
-Told = Callable[[Tuning], None]
+Keep = Callable[[Tuning], None]
 
 
 class StoppedError(Exception):
@@ -83,7 +83,7 @@ class Tuner:
     knobs: Mapping[str, Knob]
     """Those to try, by name, in their order."""
     make: Make
-    keep: Told = lambda tuning: None
+    keep: Keep = lambda tuning: None
 
     def __post_init__(self) -> None:
         self._count = itertools.count(1)
@@ -199,7 +199,7 @@ class Tuner:
         return {} if leader is None else dict(named[leader])
 
     def _propose(self) -> dict[str, str]:
-        """Race what Optuna proposes beside the best so far, and tell it how good that was."""
+        """Race what Optuna proposes beside the best so far, and report back how good that was."""
         found = {one.name: one.found for one in self.tuning.knobs}
         levels = {name: (found[name], *self.tuning_knob(name)) for name in self.knobs}
         proposals = Proposals(levels, self.tuning.plan.seed)

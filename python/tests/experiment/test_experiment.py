@@ -51,7 +51,7 @@ def record(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_command_that_takes_three_times_as_long_is_worse(tmp_path: Path) -> None:
-    # Five blocks tell it, as a rule; a host that holds this guest up charges the time to whatever runs.
+    # Five blocks show it, as a rule; a host that holds this guest up charges the time to whatever runs.
     document = steelyard(
         tmp_path, "--a", work(0.05), "--b", work(0.15), "--metric", "cpu_s", "--blocks", "40", code=1
     )

@@ -186,10 +186,10 @@ def test_a_pilot_that_is_interrupted_says_how_far_it_is(tmp_path: Path) -> None:
     process = start(tmp_path / "runs", *words)
     until(lambda: trials(tmp_path / "runs") == 5)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=30)
     assert process.returncode == 4
     (folder,) = (tmp_path / "runs").iterdir()
-    assert f"experiment stopped by SIGINT (steelyard experiment --resume {folder} goes on)" in told
+    assert f"experiment stopped by SIGINT (steelyard experiment --resume {folder} goes on)" in stderr
     shown = run(str(folder))
     assert shown.returncode == 1
     assert "blocks needed are not known: the pilot has 2 whole blocks, 4 are needed" in shown.stdout

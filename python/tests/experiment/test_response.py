@@ -14,12 +14,12 @@ from tests.experiment.test_experiment import COUNT, record, steelyard
 
 def curve(path: Path, levels: list[str], rates: list[float], *, noise: float = 0.005) -> str:
     """Write the trials of eight blocks, with the same noise each time."""
-    drawn = random.Random(4)
+    generator = random.Random(4)
     rows = ["level,replicate,rate,p99_ns"]
     for block in range(8):
         for level, rate in zip(levels, rates, strict=True):
             rows.append(
-                f"{level},{block},{rate * drawn.gauss(1, noise)},{1e9 / rate * drawn.gauss(1, noise)}"
+                f"{level},{block},{rate * generator.gauss(1, noise)},{1e9 / rate * generator.gauss(1, noise)}"
             )
     path.write_text("\n".join(rows))
     return str(path)

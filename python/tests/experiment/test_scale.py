@@ -200,8 +200,8 @@ def test_other_numbers_of_cpus_are_predicted_in_every_medium(tmp_path: Path) -> 
     assert siblings["reason"].startswith("CPUs beyond 16 are siblings")
     assert document["model"]["kind"] == "law"
     assert document["model"]["cores"] == 16
-    told = scale(tmp_path, *words, "--sibling-worth", "0.25")["predictions"][-1]
-    assert told["ops_per_s"] == pytest.approx(1.25 * cores["ops_per_s"])
+    prediction = scale(tmp_path, *words, "--sibling-worth", "0.25")["predictions"][-1]
+    assert prediction["ops_per_s"] == pytest.approx(1.25 * cores["ops_per_s"])
     command = [str(STEELYARD), "scale", *words, "--format"]
     for medium in ("table", "csv"):
         done = subprocess.run([*command, medium], capture_output=True, text=True, timeout=60)
@@ -245,7 +245,7 @@ def test_what_is_no_curve_is_refused_in_one_line(tmp_path: Path, words: list[str
     assert "Traceback" not in done.stderr
 
 
-def test_a_profile_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_malformed_profile_is_refused(tmp_path: Path) -> None:
     (tmp_path / "curve.csv").write_text("cpus,ops_per_s\n1,100\n2,150\n")
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 20)
     words = ["--from", "curve.csv", "--profile-low", "noise", "--profile-high", "noise"]

@@ -42,13 +42,13 @@ def test_a_trial_that_does_not_settle_has_no_value(tmp_path: Path) -> None:
 
 
 def test_first_blocks_that_differ_are_noted(tmp_path: Path) -> None:
-    drawn = random.Random(7)
+    generator = random.Random(7)
     for name, first in (("cold", 0.7), ("warm", 1.0)):
         rows = ["arm,block,rate"]
         for block in range(20):
             level = 100 * (first if block < 5 else 1.0)
             rows += [
-                f"{arm},{block},{level * factor * drawn.gauss(1, 0.01)}"
+                f"{arm},{block},{level * factor * generator.gauss(1, 0.01)}"
                 for arm, factor in (("a", 1), ("b", 1.1))
             ]
         (tmp_path / f"{name}.csv").write_text("\n".join(rows))

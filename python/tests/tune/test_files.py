@@ -53,7 +53,7 @@ def test_a_file_without_a_single_value_is_refused_and_stays(tmp_path: Path, cont
     assert path.read_bytes() == content
 
 
-def test_files_of_the_kernel_are_told_from_files_on_disk(tmp_path: Path) -> None:
+def test_files_of_the_kernel_are_distinguished_from_files_on_disk(tmp_path: Path) -> None:
     mounts = tmp_path / "mountinfo"
     (tmp_path / "file").write_text("1\n")
     mounts.write_text(MOUNTS.format(folder=tmp_path))

@@ -46,7 +46,7 @@ def test_what_another_machine_or_container_made_is_left_alone(
     entry: dict[str, Any], calls: list[Any]
 ) -> None:
     elsewhere = {"host": "elsewhere", "boot_id": "another boot"}
-    for name, changes, told in (
+    for name, changes, where in (
         ("machine", {**elsewhere, "machine_id": "0" * 32}, "on another machine (elsewhere)"),
         ("unnamed", {**elsewhere, "machine_id": None}, "on another machine (elsewhere)"),
         (
@@ -57,7 +57,7 @@ def test_what_another_machine_or_container_made_is_left_alone(
     ):
         path = _put({**entry, **changes}, name)
         [line] = undo.replay()
-        assert told in line
+        assert where in line
         assert path.exists()
         path.unlink()
     assert calls == []

@@ -122,15 +122,15 @@ def test_a_tuning_goes_on_with_the_same_version_on_the_same_machine_only(
     assert "it began on an unknown machine" in resumed()
 
 
-def test_a_soft_sku_on_another_kind_of_machine_is_told(tmp_path: Path, machine: Path) -> None:
+def test_a_soft_sku_on_another_kind_of_machine_is_reported(tmp_path: Path, machine: Path) -> None:
     traits = '[machine]\n"cpu.model" = "Made-up 3000"\n"cpu.cores" = 2\n'
     (tmp_path / "softsku.toml").write_text(SOFTSKU + traits)
     here = ["softsku.toml", "--root", str(machine)]
-    told = run(tmp_path, "apply", *here, "--json")
-    assert told.returncode == 0
+    applied = run(tmp_path, "apply", *here, "--json")
+    assert applied.returncode == 0
     why = "found with processor Made-up 3000, and here Made-up 4000"
-    assert f"steelyard: another kind of machine: {why}" in told.stderr
-    document = json.loads(told.stdout)
+    assert f"steelyard: another kind of machine: {why}" in applied.stderr
+    document = json.loads(applied.stdout)
     hold(document)
     assert document["other_machine"] == [why]
     (tmp_path / "softsku.toml").write_text(SOFTSKU + traits.replace("3000", "4000"))

@@ -72,6 +72,6 @@ def test_without_optuna_it_says_what_to_install(
     with pytest.raises(EnvironmentLacksError):
         Proposals(LEVELS, 1)
     assert invoke(["tune", "run", "--strategy", "optuna", "--advice", "--", "true"]) == 3
-    told = capsys.readouterr().err
-    assert "Optuna is not installed" in told
-    assert "pip install 'steelyard[optuna]'" in told
+    stderr = capsys.readouterr().err
+    assert "Optuna is not installed" in stderr
+    assert "pip install 'steelyard[optuna]'" in stderr

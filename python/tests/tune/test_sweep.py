@@ -83,8 +83,8 @@ def test_what_cannot_be_swept_is_refused_in_one_line(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     before = everything(machine)
     assert invoke(["tune", "sweep", "--root", str(machine), *words]) == code
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert stderr.count("\n") == 1
     assert everything(machine) == before
     assert not os.path.exists("runs")

@@ -172,7 +172,7 @@ def test_no_winner_where_nothing_helps(tmp_path: Path, machine: Path) -> None:
         ),
     ],
 )
-def test_a_metric_that_cannot_decide_is_told(
+def test_a_metric_that_cannot_decide_is_reported(
     tmp_path: Path, machine: Path, program: str, outcome: str, reason: str
 ) -> None:
     document = tune(tmp_path, workload(machine, "thp_enabled=always", program=program, blocks=5), 1)
@@ -333,9 +333,9 @@ def test_what_cannot_be_tuned_is_refused_in_one_line(
     )
     root = [] if words[0] == "show" else ["--root", str(machine)]
     assert invoke(["tune", words[0], *root, *words[1:]]) == code
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert stderr.count("\n") == 1
 
 
 def test_the_list_names_knobs_and_what_is_lacking(tmp_path: Path, machine: Path) -> None:

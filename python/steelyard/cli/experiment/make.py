@@ -92,11 +92,11 @@ def carry_out(
     workload: Workload,
     interrupts: Interrupts,
     *,
-    told: Callable[[Experiment], dict[str, str]] | None = None,
+    status_of: Callable[[Experiment], dict[str, str]] | None = None,
 ) -> tuple[Experiment, WorkloadFailedError | None]:
     """Make the trials that are missing; return the record, and why an arm gave no value.
 
-    ``told`` says what is known so far.
+    ``status_of`` says what is known so far.
     """
     error: WorkloadFailedError | None = None
     if not (folder / engine.MACHINE).exists():
@@ -104,8 +104,8 @@ def carry_out(
     with interrupts.caught(), shown() as progress:
 
         def tell(experiment: Experiment) -> None:
-            progress.status((told or so_far)(experiment))
-            if told is None and not is_numa(experiment) and experiment.pilot is None:
+            progress.status((status_of or so_far)(experiment))
+            if status_of is None and not is_numa(experiment) and experiment.pilot is None:
                 _forecast(progress, experiment)
 
         made = engine.Engine(
@@ -115,7 +115,7 @@ def carry_out(
             clock=SystemClock(),
             progress=progress,
             interrupts=interrupts,
-            told=tell,
+            on_progress=tell,
             together=_together(experiment, folder, interrupts),
         )
         try:

@@ -138,7 +138,7 @@ def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> i
         experiment = experiment.model_copy(update={"experiment_id": folder.name})
     interrupts = Interrupts()
     workload = _workload(experiment, folder, interrupts)
-    experiment, error = carry_out(folder, experiment, workload, interrupts, told=_so_far)
+    experiment, error = carry_out(folder, experiment, workload, interrupts, status_of=_so_far)
     if isinstance(workload, Commands) and request.profile and experiment.status is RunStatus.COMPLETE:
         with interrupts.caught():
             experiment = _profiled(experiment, folder, workload)

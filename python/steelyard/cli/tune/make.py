@@ -167,7 +167,7 @@ def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], report: Path | No
             clock=SystemClock(),
             progress=progress,
             interrupts=interrupts,
-            told=lambda experiment: progress.status(so_far(experiment)),
+            on_progress=lambda experiment: progress.status(so_far(experiment)),
         )
         try:
             under_way.run()

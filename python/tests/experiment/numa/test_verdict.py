@@ -148,7 +148,7 @@ def test_figures_without_replicates_are_bars_without_a_verdict(tmp_path: Path) -
         ('scenario,replicate,a\n1,1,"1\n', "unexpected end of data"),
     ],
 )
-def test_a_file_that_is_none_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_malformed_file_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "figures.csv"
     path.write_text(text)
     with pytest.raises(UsageError) as caught:
