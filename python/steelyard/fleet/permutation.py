@@ -173,23 +173,23 @@ def _p_value(machines: _Machines) -> float:
     if int((machines.beside_ratio > 0).sum()) >= MANY:
         return max(wide, curve)
     draws = max(min(_DRAWS, _MOST_CELLS // len(machines.residual)), 99)
-    drawn = _drawn(machines, draws)
-    beyond = int((math.copysign(1, total) * drawn >= abs(total) * (1 - 1e-9)).sum())
+    totals = _random_totals(machines, draws)
+    beyond = int((math.copysign(1, total) * totals >= abs(total) * (1 - 1e-9)).sum())
     by_chance = min(1.0, 2 * (1 + beyond) / (1 + draws))
     return max(wide, by_chance if beyond >= _FEW else min(by_chance, curve))
 
 
-def _drawn(machines: _Machines, draws: int) -> Floats:
+def _random_totals(machines: _Machines, draws: int) -> Floats:
     """Return the total, less its mean, of permutations drawn at random."""
     random = np.random.default_rng(_SEED)
-    drawn = np.zeros(draws)
+    totals = np.zeros(draws)
     for one in np.unique(machines.group):
         here = np.flatnonzero(machines.group == one)
         orders = random.permuted(np.tile(machines.residual[here], (draws, 1)), axis=1)
-        drawn += orders @ machines.exposure[here]
+        totals += orders @ machines.exposure[here]
     mixed = machines.within[machines.within != 0]
     signs = random.choice([-1.0, 1.0], (draws, len(mixed)))
-    return np.asarray(drawn - machines.expected + signs @ mixed)
+    return np.asarray(totals - machines.expected + signs @ mixed)
 
 
 def _pearson(z: float, skewness: float) -> float:

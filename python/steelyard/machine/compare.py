@@ -46,7 +46,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class NotComparable:
     """One value that at least one machine lacks."""
 
     key: str
@@ -63,7 +63,7 @@ class MachineComparison:
 
     differences: list[Difference]
     """Most telling first."""
-    untold: list[Untold]
+    not_comparable: list[NotComparable]
     same: int
     """Values that are the same."""
 
@@ -81,7 +81,7 @@ class MachineComparison:
                 {**asdict(difference), "effect": difference.effect.name.lower()}
                 for difference in self.differences
             ],
-            "untold": [asdict(feature) for feature in self.untold],
+            "untold": [asdict(feature) for feature in self.not_comparable],
         }
 
 
@@ -91,7 +91,7 @@ def compare_machines(a: Machine, b: Machine) -> MachineComparison:
     of_b = {feature.key: feature for feature in features(b)}
     differences = [*_devices(a, b, "disks"), *_devices(a, b, "interfaces")]
     device_keys = tuple(f"{difference.key}." for difference in differences)
-    untold: list[Untold] = []
+    not_comparable: list[NotComparable] = []
     same = 0
     for key in [*of_a, *(key for key in of_b if key not in of_a)]:
         feature, other = of_a.get(key), of_b.get(key)
@@ -102,14 +102,14 @@ def compare_machines(a: Machine, b: Machine) -> MachineComparison:
             continue
         if left is None or right is None:
             reason = _reason(a if left is None else b, feature if left is None else other, key)
-            untold.append(Untold(key, known.noun, left, right, known.unit, reason))
+            not_comparable.append(NotComparable(key, known.noun, left, right, known.unit, reason))
         elif _is_same(left, right, known):
             same += 1
         else:
             differences.append(_difference(known, left, right))
     order = {key: place for place, key in enumerate(of_a)}
     ordered = sorted(differences, key=lambda difference: (-difference.effect, *_place(difference, order)))
-    return MachineComparison(ordered, untold, same)
+    return MachineComparison(ordered, not_comparable, same)
 
 
 _STAYS = ("memory.total_bytes", "memory.limit_bytes", "hypervisor")

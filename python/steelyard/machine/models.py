@@ -216,7 +216,7 @@ def _riscv(fields: Mapping[str, str]) -> str | None:
 
 
 def vendor_name(fields: Mapping[str, str]) -> str | None:
-    """Return the vendor as the kernel or the implementer code tells it."""
+    """Return the vendor as the kernel or the implementer code names it."""
     implementer = fields.get("CPU implementer")
     return fields.get("vendor_id") or fields.get("vendor") or ARM_VENDORS.get(implementer or "", implementer)
 

@@ -1,7 +1,7 @@
 """Machines by the name that a user gives: this one, a run's, a file's, or a recorded tree's.
 
 In: ``live``, a ``machine.json``, a folder with one (a run, a health check), or a recorded tree, packed or
-not. Out: the record. Raises UsageError for what is none of these, RecordError for a misshapen record.
+not. Out: the record. Raises UsageError for any other name, RecordError for a misshapen record.
 """
 
 from __future__ import annotations

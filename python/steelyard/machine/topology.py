@@ -96,7 +96,7 @@ def last_level_caches(tree: Tree, online: list[int]) -> list[frozenset[int]]:
 def speeds(tree: Tree, online: list[int]) -> dict[int, int]:
     """Return a number for each CPU that is larger on faster kinds of cores; empty where all are alike.
 
-    ``cpu_capacity`` where the kernel tells it (Arm, RISC-V), else the base frequency, kHz: the highest one
+    ``cpu_capacity`` where the kernel reports it (Arm, RISC-V), else the base frequency, kHz: the highest one
     differs between cores of one kind, too.
     """
     for name in ("cpu_capacity", "cpufreq/base_frequency"):

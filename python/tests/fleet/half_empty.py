@@ -1,4 +1,4 @@
-"""Stores that no simulator made: few samples, ties, missing columns, skewed clocks, figures that are none."""
+"""Stores that no simulator made: few samples, ties, missing columns, skewed clocks, figures like NaN."""
 
 import hashlib
 import math

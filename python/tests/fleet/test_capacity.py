@@ -56,9 +56,9 @@ def test_what_is_not_known_is_bounds():
     (one,) = used([half]).platforms
     # With an uplift of 1 half is used, with none all.
     assert (one.low, one.high) == pytest.approx((0.5, 1.0))
-    (untold,) = used([sample(cpu_s=32 * 60.0)], uplifts={"spec": 0.0}).platforms
+    (unknown,) = used([sample(cpu_s=32 * 60.0)], uplifts={"spec": 0.0}).platforms
     # Packed on half of the cores, or spread over all.
-    assert (untold.low, untold.high) == pytest.approx((0.5, 1.0))
+    assert (unknown.low, unknown.high) == pytest.approx((0.5, 1.0))
     assert used([sample(cpu_s=32 * 60.0)]).without_core_time == 1
 
 
@@ -98,7 +98,7 @@ def test_unknown_cores_and_four_threads_say_why():
     json.dumps(used([sample(cores=None)]).document(), allow_nan=False)
 
 
-def test_wrong_uplifts_are_told():
+def test_wrong_uplifts_are_reported():
     for uplifts, said in (({"*": 1.5}, "between 0 and 1"), ({"other": 0.2}, "no platform 'other'")):
         with pytest.raises(UsageError, match=said):
             used([sample()], uplifts=uplifts)
@@ -131,8 +131,8 @@ def test_what_capping_takes_is_reference_less_frequency_times_busy_time():
 
 
 def test_cycles_stand_in_for_a_frequency_and_nothing_is_missing_with_reason():
-    told = lost([sample(cpu_s=10.0, core_cycles=15_000_000_000)]).total
-    assert told.frequency_hz == pytest.approx(1.5e9)
+    total = lost([sample(cpu_s=10.0, core_cycles=15_000_000_000)]).total
+    assert total.frequency_hz == pytest.approx(1.5e9)
     none = lost([sample(cpu_s=10.0)]).total
     assert none.frequency_hz is None
     assert none.lost_cycles is None

@@ -63,7 +63,7 @@ def test_the_honest_rollout_is_adopted(folder, store):
     assert low <= truth["reweighted_cpu_speedup"] <= high
 
 
-def test_lost_samples_are_told(folder, store):
+def test_lost_samples_are_reported(folder, store):
     truth = rollout(folder, "sample-ratio-mismatch")
     share = truth["intended_candidate_work_ratio"]
     split = {"stock": 1 - share, "candidate": share}

@@ -80,7 +80,7 @@ def test_units_of_the_figure_do_not_matter(unit, effect):
     assert stratified_effect(*scaled).standard_error == pytest.approx(stratified_effect(*rows).standard_error)
 
 
-def test_what_cannot_be_told_is_not_told():
+def test_without_enough_data_there_is_no_effect():
     nothing = np.zeros(0, dtype=np.int64)
     assert (
         stratified_effect(nothing, nothing, {name: np.zeros(0) for name in ("n", "x", "xx", "y", "xy")})

@@ -49,7 +49,7 @@ SHAPES = {
     "only samples of machines": Shape(tables=frozenset({"machine_samples"})),
 }
 
-DRAWN = ("one row", "all equal", "all values null", "only optional columns null")
+PAGED = ("one row", "all equal", "all values null", "only optional columns null")
 QUICK = ("no rows", "one row", "only optional columns null", "figures that are no numbers")
 """Shapes that every query is asked of each time; the others are slow."""
 
@@ -92,7 +92,7 @@ def store(request, tmp_path_factory):
 def test_every_query_answers_or_says_why_not(store, capsys, tmp_path):
     url, shape = store
     # Pages and terminals of what has least to show; documents of all.
-    page = tmp_path / "page.html" if shape in DRAWN else None
+    page = tmp_path / "page.html" if shape in PAGED else None
     for name, words in QUERIES.items():
         try:
             ask(url, words, capsys, page)

@@ -242,7 +242,7 @@ def test_any_csv_by_a_mapping(tmp_path, ending, capsys):
         (('"host"', '"hosts"'), "no column 'hosts'"),
     ],
 )
-def test_a_wrong_mapping_is_told(tmp_path, change, said):
+def test_a_wrong_mapping_is_reported(tmp_path, change, said):
     (tmp_path / "m.toml").write_text(MAPPING.replace(*change))
     (tmp_path / "u.csv").write_text("host,service,pod,when,cpu_ms,requests,build\nh,w,p,1,1,1,v\n")
     with pytest.raises(UsageError, match=said):
@@ -264,7 +264,7 @@ def test_times_as_text(tmp_path):
     ]
 
 
-def test_what_cannot_be_imported_is_told(tmp_path, capsys):
+def test_what_cannot_be_imported_is_reported(tmp_path, capsys):
     store = ["--store", str(tmp_path / "s")]
     assert invoke(["fleet", "import", "google-2011", str(tmp_path / "none"), *store]) == 2
     assert "no such file" in capsys.readouterr().err
@@ -294,7 +294,7 @@ CADVISOR = {
 
 
 def of_cadvisor():
-    """Return a day of one container as cAdvisor tells it, and of what is none."""
+    """Return a day of one container as cAdvisor reports it, and rows that are no container."""
     for (name, kind), value in CADVISOR.items():
         yield f"# TYPE {name} {kind}"
         labels = OF_CART + (',failure_type="pgfault",scope="container"' if "failures" in name else "")

@@ -48,9 +48,9 @@ def test_published_effect_is_found_with_its_shape():
     assert high - low < 0.06
     assert ratio == pytest.approx(1.15, abs=0.03)
     figure = next(one for one in answer.figures if one.metric == "cpi")
-    drawn = [ratio for ratio in figure.ratios if ratio is not None]
-    assert drawn[-1] == pytest.approx(1.0)
-    assert all(left > right - 0.02 for left, right in pairwise(drawn)), "falls with locality"
+    ratios = [ratio for ratio in figure.ratios if ratio is not None]
+    assert ratios[-1] == pytest.approx(1.0)
+    assert all(left > right - 0.02 for left, right in pairwise(ratios)), "falls with locality"
     assert all(0.05 < sd < 0.6 for sd in figure.deviations if sd is not None)
     # Latency has the same trend under wide noise.
     latency = next(one for one in answer.figures if one.metric == "latency_mean")

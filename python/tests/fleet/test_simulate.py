@@ -43,16 +43,16 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
     assert _hashes(first) != _hashes(tmp_path / "other")
 
 
-def test_every_file_counts_and_rows_are_as_told() -> None:
+def test_every_file_counts_and_rows_are_those_of_the_truth() -> None:
     store = simulated_store()
-    told = truth_of(store)
+    truth = truth_of(store)
     with open_store(str(store)) as opened:
         opened.look_at_all()
         assert opened.problems == []
-        for name, rows in told["rows"].items():
+        for name, rows in truth["rows"].items():
             listing = opened.listing(name)
-            assert (listing.rows, len(listing.files)) == (rows, told["files"][name])
-    for name, size in told["bytes"].items():
+            assert (listing.rows, len(listing.files)) == (rows, truth["files"][name])
+    for name, size in truth["bytes"].items():
         assert sum(path.stat().st_size for path in (store / name).rglob("*.parquet")) == size
 
 

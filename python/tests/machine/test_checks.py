@@ -277,10 +277,10 @@ def test_of_nothing_nothing_is_said(tmp_path: Path) -> None:
         # Quotas and limits that no file states are absent, and pass; nothing objects, and reasons are words.
         assert one.finding.outcome is not Outcome.OBJECTS, one.rule.id
         assert one.finding.claim
-    told = {
+    passed = {
         one.rule.id for one in check(snapshot(tmp_path), built_in()) if one.finding.outcome is Outcome.PASSES
     }
-    assert told == {"cpu-quota", "memory-limit"}
+    assert passed == {"cpu-quota", "memory-limit"}
 
 
 def test_severity_depends_on_what_was_found(tmp_path: Path) -> None:

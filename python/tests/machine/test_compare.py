@@ -41,7 +41,7 @@ def only(comparison: MachineComparison) -> list[tuple[str, object, object]]:
 
 def test_a_machine_does_not_differ_from_itself() -> None:
     found = compare_machines(GOLDEN, GOLDEN)
-    assert (found.differences, found.untold) == ([], [])
+    assert (found.differences, found.not_comparable) == ([], [])
     assert found.is_same
     assert found.same > 40
 
@@ -75,7 +75,7 @@ def test_another_boot_alone_moves_no_result() -> None:
     assert found.is_same
 
 
-def test_smt_is_told_as_such() -> None:
+def test_smt_is_named_as_such() -> None:
     off = altered(cpu={"threads_per_core": 1, "logical_cpus": 192, "usable_cpus": 192})
     found = compare_machines(GOLDEN, off)
     assert ("cpu.threads_per_core", "2 threads per core", "off") in only(found)
@@ -96,11 +96,11 @@ def test_near_numbers_weigh_less_and_noise_nothing() -> None:
     assert only(compare_machines(GOLDEN, stolen)) == [("cpu.steal_ratio", 0.0, 0.05)]
 
 
-def test_what_is_not_told_is_no_difference() -> None:
+def test_an_absent_value_is_no_difference() -> None:
     silent = altered(cpu={"boost": None}).model_copy(update={"missing": {"cpu.boost": "nobody knows"}})
     found = compare_machines(GOLDEN, silent)
     assert found.differences == []
-    (one,) = found.untold
+    (one,) = found.not_comparable
     assert (one.key, one.a, one.b, one.reason) == ("cpu.boost", True, None, "nobody knows")
 
 
@@ -115,11 +115,11 @@ def test_a_record_of_the_first_version_is_compared_by_what_it_has() -> None:
     first = Machine.model_validate(old | {"schema_version": "1.0"})
     found = compare_machines(first, GOLDEN)
     assert found.differences == []
-    reasons = {one.key: one.reason for one in found.untold}
+    reasons = {one.key: one.reason for one in found.not_comparable}
     assert reasons["cpu.offline"] == "its record (version 1.0) has no such field"
 
 
-def test_devices_that_one_machine_lacks_are_told_once() -> None:
+def test_devices_that_one_machine_lacks_are_listed_once() -> None:
     (disk,) = GOLDEN.disks
     other = GOLDEN.model_copy(update={"disks": [disk.model_copy(update={"name": "sda"})], "interfaces": []})
     found = compare_machines(GOLDEN, other)
@@ -129,7 +129,7 @@ def test_devices_that_one_machine_lacks_are_told_once() -> None:
         ("interfaces.eth0", "mlx5_core", "none"),
         ("interfaces.lo", "present", "none"),
     ]
-    assert found.untold == []
+    assert found.not_comparable == []
 
 
 SCALARS = st.none() | st.booleans() | st.integers(0, 1 << 60) | st.text(max_size=8)
@@ -145,7 +145,7 @@ def test_comparison_is_symmetric(cpu: dict[str, object], memory: dict[str, objec
     other = altered(cpu=cpu, memory=memory)
     there, back = compare_machines(GOLDEN, other), compare_machines(other, GOLDEN)
     assert {(key, b, a) for key, a, b in only(there)} == set(only(back))
-    assert {one.key for one in there.untold} == {one.key for one in back.untold}
+    assert {one.key for one in there.not_comparable} == {one.key for one in back.not_comparable}
     assert there.same == back.same
 
 
@@ -164,7 +164,7 @@ def test_every_recorded_machine_loads_diffs_and_checks(name: str) -> None:
     assert compare_machines(machine, machine).differences == []
     apart = compare_machines(GOLDEN, machine)
     assert apart.differences[0].effect is Effect.DECISIVE
-    assert all(one.reason for one in apart.untold)
+    assert all(one.reason for one in apart.not_comparable)
     answers = check(machine, all_rules())
     assert all(one.finding.claim for one in answers)
 

@@ -71,7 +71,7 @@ def test_a_quiet_bare_machine_can_do_everything(tmp_path: Path) -> None:
     assert found["other load"].finding == "other work used 0 % of CPU time in 0.5 s"
 
 
-def test_other_load_and_steal_are_told_in_figures(tmp_path: Path) -> None:
+def test_other_load_and_steal_are_reported_in_figures(tmp_path: Path) -> None:
     root = host(tmp_path)
     found = by_name(diagnose(root=root, sources=[], trying=allowing(root, stat(1300, 100, 9600))))
     assert (found["other load"].status, found["steal time"].status) == (Status.PARTLY, Status.PARTLY)

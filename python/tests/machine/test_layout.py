@@ -121,7 +121,7 @@ def test_nodes_with_gaps_in_their_numbers_keep_their_distances() -> None:
     assert layout.distance(0, 33) == 22
 
 
-def test_kinds_of_cores_are_told_apart() -> None:
+def test_kinds_of_cores_are_distinguished() -> None:
     layout = read_layout(Tree(recorded("20em64t-hybrid-1p6c2t+2ca4co1t")))
     speeds = {core.cpus: core.speed for core in layout.cores}
     assert speeds[(0, 1)] > speeds[(19,)]

@@ -80,13 +80,13 @@ def test_guest_time_is_not_counted_twice(tmp_path: Path) -> None:
 
 
 def test_the_kernel_tells_of_its_interfaces_or_why_not() -> None:
-    told = ethtool.settings("lo")
-    assert isinstance(told, LinkSettings | str)
-    if isinstance(told, LinkSettings):
-        assert set(told.offloads) <= set(ethtool.OFFLOADS)
-        assert set(told.offloads.values()) <= {"on", "off", "on [fixed]", "off [fixed]"}
+    link = ethtool.settings("lo")
+    assert isinstance(link, LinkSettings | str)
+    if isinstance(link, LinkSettings):
+        assert set(link.offloads) <= set(ethtool.OFFLOADS)
+        assert set(link.offloads.values()) <= {"on", "off", "on [fixed]", "off [fixed]"}
         # Without a device there are no rings: null, and not the zeros that drivers answer.
-        assert told.receive_ring is None
+        assert link.receive_ring is None
     assert isinstance(ethtool.settings("no-such-card"), str)
     assert isinstance(ethtool.settings("a-name-that-is-too-long"), str)
 

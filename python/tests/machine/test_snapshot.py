@@ -230,7 +230,7 @@ def guest(tmp_path: Path, flags: str, **files: str) -> str | None:
     return snapshot(write_tree(tmp_path, tree)).hypervisor
 
 
-def test_guests_and_bare_machines_are_told_apart(tmp_path: Path) -> None:
+def test_guests_and_bare_machines_are_distinguished(tmp_path: Path) -> None:
     clock = "sys__devices__system__clocksource__clocksource0__available_clocksource"
     assert guest(tmp_path / "a", "hypervisor", **{clock: "tsc kvm-clock"}) == "KVM"
     assert guest(tmp_path / "b", "hypervisor", sys__class__dmi__id__sys_vendor="VMware, Inc.") == "VMware"

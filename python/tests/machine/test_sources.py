@@ -54,7 +54,7 @@ def test_a_machine_is_found_by_each_kind_of_name(tmp_path: Path) -> None:
     assert machine_of("live").cpu.model == snapshot().cpu.model
 
 
-def test_what_is_no_machine_is_told_in_one_line(tmp_path: Path) -> None:
+def test_what_is_no_machine_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "note.txt").write_text("hello")
     (tmp_path / "bad.tar.bz2").write_bytes(b"BZh9 no")

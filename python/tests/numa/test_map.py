@@ -254,7 +254,7 @@ def test_this_machine_live(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user wants root")
-def test_without_root_cpu_time_is_told_and_memory_has_a_reason() -> None:
+def test_without_root_cpu_time_is_shown_and_memory_has_a_reason() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -287,10 +287,10 @@ def test_without_root_cpu_time_is_told_and_memory_has_a_reason() -> None:
         (["--duration", "soon"], "not a duration"),
     ],
 )
-def test_wrong_arguments_are_told_in_one_line(
+def test_wrong_arguments_are_reported_in_one_line(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert invoke(["numa", "score", *arguments]) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert said in stderr
+    assert stderr.count("\n") == 1

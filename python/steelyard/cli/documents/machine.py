@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import Field, JsonValue
 
 from steelyard.analyze.health.comparison import Alert, Compared
-from steelyard.machine.compare import Untold
+from steelyard.machine.compare import NotComparable
 from steelyard.machine.doctor import Capability
 from steelyard.records import HealthResult, MemoryAccess, Record, SideCache
 from steelyard.records.values import Count, Value
@@ -83,7 +83,7 @@ class MachineDiffDocument(Record):
     is_same: bool = Field(description="Whether nothing differs that may move a result")
     same: Count = Field(description="Number of values that are the same")
     differences: list[MachineDifference] = Field(description="Differences, the most important first")
-    untold: list[Untold] = Field(description="Values that at least one of them lacks")
+    untold: list[NotComparable] = Field(description="Values that at least one of them lacks")
 
 
 class HealthCheckDocument(Record):

@@ -53,7 +53,7 @@ class ScalingParameter(Value):
         description="Lower end of the interval, null without one, or where it is infinite"
     )
     high: float | None = Field(description="Upper end of it, null without one, or where nothing bounds it")
-    is_identified: bool = Field(description="Whether the steps tell it")
+    is_identified: bool = Field(description="Whether the steps determine it")
     reason: str | None = Field(description="Why they do not, or why there is no interval")
 
 

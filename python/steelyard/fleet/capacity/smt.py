@@ -8,7 +8,7 @@ cores have any busy thread (``core_busy_s``) it is known how long both threads w
 capacity follows from what the second thread adds (the uplift). Without it, or without the uplift, there are
 bounds (``analyze.counters.smt``).
 
-The uplift is given, by platform or for all: one run with one thread a core and one with two tells it. It
+The uplift is given, by platform or for all: one run with one thread a core and one with two shows it. It
 cannot be had from the samples themselves (docs/journal/0146): jobs and frequency change together with how
 cores are shared.
 

@@ -249,7 +249,7 @@ def _servers(
             platform=ibis.literal(done.source),
             window_start_unix_s=joined.time.cast("int64") + begin,
             window_s=ibis.literal(window_s),
-            # Percentages that are none (-1 and 101 stand for "abnormal") are missing.
+            # Percentages of -1 and 101, which stand for "abnormal", are missing.
             cpu_s=ibis.ifelse(joined.cpu_percent.between(0, 100), joined.cpu_percent, ibis.null("float64"))
             / 100.0
             * joined.threads

@@ -171,7 +171,7 @@ def unreadable(paths: Sequence[Path], error: BaseException) -> RecordError:
 
 
 def unpacked(path: Path) -> str:
-    """Return the name of a file without what tells its compression and kind.
+    """Return the name of a file without the suffixes of its compression and kind.
 
     >>> unpacked(Path("part-00000-of-00500.csv.gz"))
     'part-00000-of-00500'

@@ -1,4 +1,4 @@
-"""Whether a sample of profiles is enough, as Google-Wide Profiling tells it (Ren et al., IEEE Micro 30(4),
+"""Whether a sample of profiles is enough, as Google-Wide Profiling judges it (Ren et al., IEEE Micro 30(4),
 2010): by entropy and Manhattan distance.
 
 In: rows of one event and their functions. Out: `Sample`. The entropy of the shares of functions says over how

@@ -150,7 +150,7 @@ def shares(
 
 
 def share_rows(estimates: Shares) -> list[Share]:
-    """Return the same values one by one, None for those that are none."""
+    """Return the same values one by one, None for those that are not finite."""
 
     def plain(value: float) -> float | None:
         return value if np.isfinite(value) else None

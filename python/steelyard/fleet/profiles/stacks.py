@@ -67,7 +67,7 @@ class Selection:
         """Return what ``from=2026-01-01,to=2026-01-02,platform=x,job=y,label.k=v`` selects.
 
         ``to`` includes its day; with a time of day (2026-01-01T06:00) it is the end. A field may be repeated
-        to let more values through. Raises UsageError for what is none of these.
+        to let more values through. Raises UsageError for any other text.
         """
         values: dict[str, list[str]] = {}
         labels: list[tuple[str, str]] = []
@@ -150,17 +150,17 @@ def _labelled(rows: Any, tagged: Any) -> Any:
 
 def _nothing(profiles: Any, selection: Selection, task_samples: Any) -> ResultSaysNoError:
     """Return what to say of a selection without any profile, with what there is of the field at fault."""
-    told = f"{selection.text} selects no profile of the store"
+    message = f"{selection.text} selects no profile of the store"
     for name in _FIELDS:
         if values := getattr(selection, name):
             known = _known(profiles[name], profiles)
             if not set(values) & set(known):
-                return ResultSaysNoError(told, hint=_there_are(name, known))
+                return ResultSaysNoError(message, hint=_there_are(name, known))
     for name, _ in selection.labels:
         known = _known(task_samples.labels.get(name), task_samples)
         if not {value for other, value in selection.labels if other == name} & set(known):
-            return ResultSaysNoError(told, hint=_there_are(f"label.{name}", known))
-    return ResultSaysNoError(told)
+            return ResultSaysNoError(message, hint=_there_are(f"label.{name}", known))
+    return ResultSaysNoError(message)
 
 
 def _known(column: Any, table: Any) -> list[str]:

@@ -146,7 +146,7 @@ def _addresses(master: str) -> dict[str, str]:
         return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     host, _, port = master.removeprefix("spark://").split(",")[0].rpartition(":")
     try:
-        # Spark itself tries for a minute, and then tells it in a hundred lines.
+        # Spark itself tries for a minute, and then prints a hundred lines.
         with socket.create_connection((host, int(port)), timeout=5):
             pass
     except (OSError, ValueError) as error:

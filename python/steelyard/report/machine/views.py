@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.machine.checks.rule import Answer, Outcome, Severity
-from steelyard.machine.compare import Difference, MachineComparison, Untold
+from steelyard.machine.compare import Difference, MachineComparison, NotComparable
 from steelyard.machine.features import Effect, Scalar
 from steelyard.records import Machine
 from steelyard.report import format as fmt
@@ -61,9 +61,9 @@ def render_diff(comparison: MachineComparison, a: str, b: str) -> RenderableType
         title, meaning, style = _EFFECTS[effect]
         parts.append(Text.assemble((title, style), (f": {meaning}", "dim")))
         parts += [_differences(list(members)), Text()]
-    if comparison.untold:
+    if comparison.not_comparable:
         parts.append(Text("Not comparable", style="bold"))
-        parts.append(_untold(comparison.untold))
+        parts.append(_not_comparable(comparison.not_comparable))
         parts.append(Text())
     parts.append(_styled(_summary(comparison), "bold"))
     return Group(*parts)
@@ -212,7 +212,7 @@ def _differences(members: Sequence[Difference]) -> Table:
     return table
 
 
-def _untold(members: Sequence[Untold]) -> Table:
+def _not_comparable(members: Sequence[NotComparable]) -> Table:
     sides: dict[str, str] = {}
     for value in members:
         side = "both" if value.a is None and value.b is None else ("A" if value.a is None else "B")
@@ -226,8 +226,8 @@ def _summary(comparison: MachineComparison) -> str:
         for effect, members in groupby(comparison.differences, key=lambda difference: difference.effect)
     ]
     differing = f"{len(comparison.differences)} differ ({', '.join(counts)})" if counts else "nothing differs"
-    untold = f", {len(comparison.untold)} not comparable" if comparison.untold else ""
-    return f"{differing}, {comparison.same} are the same{untold}"
+    rest = f", {len(comparison.not_comparable)} not comparable" if comparison.not_comparable else ""
+    return f"{differing}, {comparison.same} are the same{rest}"
 
 
 def _objection(answer: Answer) -> Text:

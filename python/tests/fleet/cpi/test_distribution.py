@@ -104,7 +104,7 @@ def test_too_few_spans_or_no_operations_say_nothing() -> None:
     assert find_following(table([sample(0)])) == []
 
 
-def test_simulated_jobs_are_told_apart_as_they_were_made() -> None:
+def test_simulated_jobs_are_distinguished_as_they_were_made() -> None:
     folder = simulated_store()
     made = {job["job"]: job["follows_throughput"] for job in truth_of(folder)["jobs"]}
     with open_store(str(folder)) as store:

@@ -63,7 +63,7 @@ def test_every_incident_is_in_one_group_with_its_range_and_worst() -> None:
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 120, 200])
 @pytest.mark.parametrize("each", [False, True])
-def test_whom_to_cap_is_told_on_every_terminal(width: int, each: bool) -> None:
+def test_whom_to_cap_is_shown_on_every_terminal(width: int, each: bool) -> None:
     answer = incidents_answer(FOUND, PAPER, "two specs", each=each)
     console = Console(file=io.StringIO(), width=width)
     console.print(terminal(answer.sections))

@@ -275,7 +275,7 @@ def test_pairs_never_seen_and_seldom_seen():
     assert few.few_samples == 4
 
 
-def test_wrong_settings_are_told():
+def test_wrong_settings_are_reported():
     for wrong in ({"cost": "gold"}, {"utilisation_ratio": 1.5}, {"horizon_days": 0}, {"scale": {"a": -1}}):
         with pytest.raises(UsageError):
             PlaceSettings(**wrong)

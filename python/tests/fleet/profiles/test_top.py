@@ -220,7 +220,7 @@ def test_hostile_stacks_change_nothing_else():
     assert answer.fleet == pytest.approx(600)
 
 
-def test_only_the_heaviest_stacks_are_kept_and_the_rest_is_told():
+def test_only_the_heaviest_stacks_are_kept_and_the_rest_is_counted():
     rows = [{"stack": f"c;f{at} [c]", "weight": float(100 - at), "machine": f"m{at}"} for at in range(20)]
     fleet = Fleet().put("profiles", rows)
     stacks = gather(select(fleet.table("profiles"), Selection()), "cycles", fleet.table("symbols"), most=5)

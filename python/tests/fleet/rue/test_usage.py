@@ -310,7 +310,7 @@ def test_where_tasks_serve_both_the_work_is_what_was_split():
     assert "of operations are of 'new'" in lost.comparisons[0].recommendation
 
 
-def test_wrong_names_are_told_with_what_there_is():
+def test_wrong_names_are_reported_with_what_there_is():
     tasks = table_of(fleet(np.random.default_rng(9), machines=10))
     for wrong, said in (
         (settings(label="colour"), "has the label 'colour'"),

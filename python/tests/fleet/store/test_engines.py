@@ -148,7 +148,7 @@ def test_spark_in_this_process(tmp_path):
         assert fetch_rows(table.agg(cpu_s=table.cpu_s.sum())) == [{"cpu_s": 180.0}]
 
 
-def test_an_engine_that_is_not_there_is_told_in_a_line(tmp_path, monkeypatch):
+def test_an_engine_that_is_not_there_is_reported_in_a_line(tmp_path, monkeypatch):
     write(tmp_path, rows())
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -160,7 +160,7 @@ def test_an_engine_that_is_not_there_is_told_in_a_line(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="no engine is called 'presto'"):
         open_store(str(tmp_path), "presto")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(EnvironmentLacksError, match="PySpark is not installed") as told:
+    with pytest.raises(EnvironmentLacksError, match="PySpark is not installed") as raised:
         open_store(str(tmp_path), "spark-local")
-    assert told.value.exit_code == 3
-    assert "steelyard[spark]" in told.value.hint
+    assert raised.value.exit_code == 3
+    assert "steelyard[spark]" in raised.value.hint

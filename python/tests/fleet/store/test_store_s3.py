@@ -52,7 +52,7 @@ def test_a_bucket_is_a_store(bucket, capsys):
     assert place.entries("task_samples") == []
 
 
-def test_a_server_that_is_away_is_told_in_a_line(bucket, monkeypatch, capsys):
+def test_a_server_that_is_away_is_reported_in_a_line(bucket, monkeypatch, capsys):
     assert invoke(["fleet", "check", "--store", "s3://nowhere/x"]) == 3
     said = capsys.readouterr().err
     assert said.count("\n") == 1

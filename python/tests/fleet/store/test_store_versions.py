@@ -21,7 +21,7 @@ from steelyard.telemetry.engine import fetch_rows
 
 DAY, NOON = "2026-01-01", 1_767_268_800
 FIRST = {"agent.1": 0, "imported.1": 100, "joined.1": 200}
-"""What tells the machines' counts apart."""
+"""What distinguishes the machines' counts."""
 
 
 @pytest.fixture
