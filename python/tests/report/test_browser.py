@@ -47,7 +47,7 @@ def test_every_chart_is_drawn_and_nothing_is_fetched(browser: Browser, series: P
     with opened(browser, series) as (page, said, asked):
         assert said == []
         assert asked == [series.as_uri()]
-        drawn = page.eval_on_selector_all(
+        charts = page.eval_on_selector_all(
             ".plot",
             """places => places.map(place => ({
                 id: place.id, label: place.getAttribute("aria-label"),
@@ -55,7 +55,7 @@ def test_every_chart_is_drawn_and_nothing_is_fetched(browser: Browser, series: P
                     .filter(path => (path.getAttribute("d") || "").length > 10).length,
             }))""",
         )
-    ids = {place["id"].removeprefix("chart-") for place in drawn}
+    ids = {place["id"].removeprefix("chart-") for place in charts}
     assert ids >= {
         "throughput",
         "latency",
@@ -71,7 +71,7 @@ def test_every_chart_is_drawn_and_nothing_is_fetched(browser: Browser, series: P
         "switches",
         "pressure",
     }
-    for place in drawn:
+    for place in charts:
         assert place["lines"] > 0, f"{place['id']} is empty"
         assert len(place["label"]) > 20
 

@@ -55,7 +55,7 @@ def test_the_tree_is_that_of_the_stacks(tmp_path: Path) -> None:
     assert (tree.parent[1:] < np.arange(1, len(tree.parent))).all()
 
 
-def test_what_is_too_narrow_is_merged_and_told(tmp_path: Path) -> None:
+def test_what_is_too_narrow_is_merged_and_counted(tmp_path: Path) -> None:
     stacks = {f"a;wide;narrow_{i};deep": 1 for i in range(2000)} | {"a;wide;thick": 2000}
     one = profile(tmp_path, stacks)
     tree = grow([one], boxes=200)
@@ -198,7 +198,7 @@ def test_the_page_draws_searches_and_zooms(browser: Browser, one: Profile, tmp_p
         page.locator(".flame-view").focus()
         for key in ("ArrowUp", "ArrowUp", "ArrowUp"):
             page.keyboard.press(key)
-        assert page.inner_text(".flame-told").startswith("handle")
+        assert page.inner_text(".flame-detail").startswith("handle")
         page.keyboard.press("Enter")
         assert page.locator(".flame-reset").is_visible()
         assert page.locator(".flame svg g").count() == 7
@@ -261,7 +261,7 @@ def _rows(page: Page) -> list[list[str]]:
     for group in page.locator(".flame svg g").all():
         group.dispatch_event("mousemove")
         y = float(group.locator("rect").get_attribute("y") or 0)
-        rows.setdefault(y, []).append(page.inner_text(".flame-told").replace("\u202f", " "))
+        rows.setdefault(y, []).append(page.inner_text(".flame-detail").replace("\u202f", " "))
     return [rows[y] for y in sorted(rows)]
 
 
@@ -275,7 +275,7 @@ def test_callers_and_callees_of_a_function_are_counted_once(browser: Browser, tm
         for key in ("ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp"):
             page.keyboard.press(key)
         page.keyboard.press("ArrowLeft")
-        assert page.inner_text(".flame-told").startswith("f")
+        assert page.inner_text(".flame-detail").startswith("f")
         page.keyboard.press("s")
         rows = _rows(page)
         asked = next(at for at, row in enumerate(rows) if row[0].startswith("f:") or row[0].startswith("f "))
@@ -291,9 +291,9 @@ def test_callers_and_callees_of_a_function_are_counted_once(browser: Browser, tm
         # From there to a caller, and back to the whole.
         page.keyboard.press("ArrowUp")
         page.keyboard.press("Enter")
-        assert page.inner_text(".flame-told").startswith("a")
+        assert page.inner_text(".flame-detail").startswith("a")
         page.keyboard.press("Escape")
-        assert page.inner_text(".flame-told").startswith("all")
+        assert page.inner_text(".flame-detail").startswith("all")
         assert said == []
 
 
@@ -310,11 +310,11 @@ def test_deep_stacks_are_folded_and_nothing_is_lost(browser: Browser, tmp_path: 
     with opened(browser, path) as (page, said, _):
         rows = _rows(page)
         assert len(rows) < 40
-        told = [word for row in rows for word in row]
-        assert any(word.startswith("walk ×80 deep") and "50 samples" in word for word in told)
-        assert any(word.startswith("leaf") and "40 samples" in word for word in told)
-        assert any(word.startswith("other") and "10 samples" in word for word in told)
-        assert any("frames)" in word and "50 samples" in word for word in told)
+        labels = [word for row in rows for word in row]
+        assert any(word.startswith("walk ×80 deep") and "50 samples" in word for word in labels)
+        assert any(word.startswith("leaf") and "40 samples" in word for word in labels)
+        assert any(word.startswith("other") and "10 samples" in word for word in labels)
+        assert any("frames)" in word and "50 samples" in word for word in labels)
         page.fill(".flame input", "c59")
         assert page.inner_text(".flame-found").startswith("50.0")
         page.fill(".flame input", "")

@@ -167,8 +167,8 @@ def test_nanoseconds_are_drawn_in_units_that_people_read() -> None:
         "c", "Latency", (line,), y_unit="ns", y_range=(0, 6e6), marks=(Mark("y", 2e6, "bound"),)
     ).spec()
     assert (spec["yUnit"], spec["yRange"], spec["marks"][0]["at"]) == ("s", [0, 0.006], 0.002)
-    (drawn,) = spec["series"]
-    assert [drawn[name] for name in ("y", "low", "high")] == [[0.004, None], [0.003, None], [0.005, None]]
+    (series,) = spec["series"]
+    assert [series[name] for name in ("y", "low", "high")] == [[0.004, None], [0.003, None], [0.005, None]]
 
 
 def test_terminal_shows_tables_and_obeys_no_name() -> None:

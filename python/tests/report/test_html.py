@@ -18,7 +18,7 @@ from tests.report.conftest import SCORE
 from tests.report.runs import cache_lines, load_result, write_run
 
 
-def drawn(path: Path) -> dict[str, object]:
+def page_data(path: Path) -> dict[str, object]:
     found = re.search(
         r'<script type="application/json" id="drawn">(.*?)</script>', path.read_text(), re.DOTALL
     )
@@ -70,7 +70,7 @@ def test_the_page_may_go_to_another_folder(tmp_path: Path) -> None:
         ("machine", "machine.json: No such file or directory"),
     ],
 )
-def test_a_missing_part_is_told_with_its_reason(tmp_path: Path, without: str, reason: str) -> None:
+def test_a_missing_part_is_reported_with_its_reason(tmp_path: Path, without: str, reason: str) -> None:
     text = html.write(write_run(tmp_path / "tao-1", without=(without,))).read_text()
     assert reason in text
 
@@ -140,7 +140,7 @@ def test_several_servers_and_generators_are_added_up(tmp_path: Path) -> None:
     (two / "cache-stats.jsonl").rename(two / "cache-stats-0.jsonl")
     (two / "cache-stats-1.jsonl").write_text((two / "cache-stats-0.jsonl").read_text())
     single, double = (
-        {chart["id"]: chart for chart in drawn(html.write(folder))["charts"]}  # type: ignore[attr-defined]
+        {chart["id"]: chart for chart in page_data(html.write(folder))["charts"]}  # type: ignore[attr-defined]
         for folder in (one, two)
     )
     for chart in ("throughput", "slow-queue"):
@@ -186,7 +186,7 @@ def test_degenerate_records_give_a_page_without_empty_charts(tmp_path: Path, cas
     record = json.loads((folder / name).read_text())
     change(record)
     (folder / name).write_text(json.dumps(record))
-    charts = drawn(html.write(folder))["charts"]
+    charts = page_data(html.write(folder))["charts"]
     for chart in charts:  # type: ignore[attr-defined]
         assert any(value is not None for trace in chart["traces"] for value in trace["y"]), chart["id"]
 
@@ -199,7 +199,7 @@ def test_too_few_statistics_give_a_page(tmp_path: Path, lines: int) -> None:
     assert "Throughput" in html.write(folder).read_text()
 
 
-def test_the_percentile_chart_is_told_in_percentiles(tmp_path: Path) -> None:
+def test_the_percentile_chart_has_an_axis_of_percentiles(tmp_path: Path) -> None:
     data = model.gather(write_run(tmp_path / "tao-1"))
     chart = next(
         chart
@@ -236,7 +236,7 @@ def test_a_restarted_server_leaves_a_gap_not_a_fall(tmp_path: Path) -> None:
     lines = [line.model_dump_json() for line in cache_lines(load_result(seed=1))]
     reset = json.loads(lines[30]) | {"fast_requests": 0}
     (folder / "cache-stats.jsonl").write_text("\n".join([*lines[:30], json.dumps(reset), *lines[31:]]) + "\n")
-    charts = {chart["id"]: chart for chart in drawn(html.write(folder))["charts"]}  # type: ignore[attr-defined]
+    charts = {chart["id"]: chart for chart in page_data(html.write(folder))["charts"]}  # type: ignore[attr-defined]
     fast = next(trace for trace in charts["throughput"]["traces"] if trace["role"] == "fast")
     assert None in fast["y"]
     assert all(value is None or value >= 0 for value in fast["y"])
@@ -252,6 +252,6 @@ def test_the_time_in_which_the_load_ends_is_no_fall_of_the_rate(tmp_path: Path) 
     (folder / "cache-stats.jsonl").write_text(
         "\n".join(json.dumps(line) for line in [*lines, closing]) + "\n"
     )
-    charts = {chart["id"]: chart for chart in drawn(html.write(folder))["charts"]}  # type: ignore[attr-defined]
+    charts = {chart["id"]: chart for chart in page_data(html.write(folder))["charts"]}  # type: ignore[attr-defined]
     fast = next(trace for trace in charts["throughput"]["traces"] if trace["role"] == "fast")
     assert min(fast["y"][-5:]) > 0.5 * max(fast["y"][-5:])

@@ -112,13 +112,13 @@ def test_the_page_draws_operations_on_the_axis_of_telemetry(browser: Browser, da
         section = page.locator("#operations")
         assert "in the measure phase" in section.locator(".intro").inner_text()
         assert section.locator(".plot").count() == 2
-        drawn = page.evaluate(
+        charts = page.evaluate(
             """() => ["operations", "gauge-0", "memory"].map(id => {
                 const place = document.getElementById("chart-" + id);
                 return [place.layout.xaxis.range, place.data.length];
             })"""
         )
-        ranges = [one[0] for one in drawn]
+        ranges = [one[0] for one in charts]
         assert ranges[0] == ranges[1] == ranges[2]
         rows = section.locator("table tbody tr").all_inner_texts()
         assert any("per CPU-second of the machine" in row for row in rows)

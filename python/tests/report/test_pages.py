@@ -107,8 +107,8 @@ def test_a_page_alone_is_drawn_and_its_names_are_text(
         places = page.locator(".plot")
         assert places.count() == page.locator(".plot svg.main-svg").count() / 3
         for place in places.all():
-            drawn = "path.js-line, path.js-fill, .points path, .bars path, .hm image, .heatmaplayer image"
-            assert place.locator(drawn).count() > 0, place.get_attribute("id")
+            marks = "path.js-line, path.js-fill, .points path, .bars path, .hm image, .heatmaplayer image"
+            assert place.locator(marks).count() > 0, place.get_attribute("id")
         assert page.evaluate("window.hacked") is None
         assert page.locator("img").count() == 0
         everything = page.evaluate("document.documentElement.textContent")

@@ -29,10 +29,10 @@ def idle_wiki(folder):
 
 def test_a_web_benchmark_at_40_percent_is_named_in_the_first_line(tmp_path):
     suite, runs = idle_wiki(tmp_path)
-    told = plain(says(suite, runs))
-    assert "members" not in told
-    assert "mediawiki (40.0 % of its CPUs, expected 90 to 100 %)" in told
-    assert told.endswith("tao and mediawiki are suspect")
+    text = plain(says(suite, runs))
+    assert "members" not in text
+    assert "mediawiki (40.0 % of its CPUs, expected 90 to 100 %)" in text
+    assert text.endswith("tao and mediawiki are suspect")
 
 
 def test_a_row_has_what_was_reached_and_expected_with_its_source(tmp_path):

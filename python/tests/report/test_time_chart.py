@@ -64,8 +64,8 @@ def test_the_page_of_a_run_has_the_chart_beside_its_others(
         x, z = page.evaluate("(data => [data.x, data.z])(document.getElementById('chart-times').data[0])")
         assert x == [1.0, 2.0, 3.0]
         assert [sum(column) for column in zip(*z, strict=True)] == [10, 10, 10]
-        told = page.inner_text("#figure-times")
-        assert "--between counts from the first sample, here at 0.5 s" in told
+        caption = page.inner_text("#figure-times")
+        assert "--between counts from the first sample, here at 0.5 s" in caption
         ranges = page.evaluate(
             "['chart-times', 'chart-cpu-all'].map(id => document.getElementById(id)?.layout.xaxis.range)"
             ".filter(Boolean)"
@@ -75,7 +75,7 @@ def test_the_page_of_a_run_has_the_chart_beside_its_others(
         page.locator(".flame-view").focus()
         page.keyboard.press("ArrowUp")
         page.keyboard.press("ArrowUp")
-        assert page.inner_text(".flame-told").startswith("main")
+        assert page.inner_text(".flame-detail").startswith("main")
         page.keyboard.press("s")
         assert page.locator(".flame-reset").is_visible()
         assert said == []

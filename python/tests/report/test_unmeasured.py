@@ -36,12 +36,12 @@ def test_rows_of_dashes_become_a_line_and_zeros_stay() -> None:
     left, missing = without_missing(section)
     assert [[row[0].text for row in table.rows] for table in left.tables] == [["faults", "disk"]]
     assert [one.id for one in left.charts] == ["c"]
-    told = unmeasured(missing)
-    assert told is not None
-    assert told.summary == (
+    note = unmeasured(missing)
+    assert note is not None
+    assert note.summary == (
         "Not measured here: bandwidth, IPC, CPI and MPKI, because no counters; and 1 more for another reason."
     )
-    assert told.reasons == (("no counters", "bandwidth, IPC, CPI, MPKI"), ("no RAPL", "Power"))
+    assert note.reasons == (("no counters", "bandwidth, IPC, CPI, MPKI"), ("no RAPL", "Power"))
 
 
 def test_a_column_that_nothing_fills_is_left_out() -> None:
@@ -57,9 +57,9 @@ def test_a_section_with_nothing_has_only_its_line() -> None:
         Section("s", "S", tables=(Table(("a", "b", "c"), (_row("x", MISSING, "why"),)),))
     )
     assert left.tables == ()
-    told = unmeasured(missing)
-    assert told is not None
-    assert (told.summary, told.reasons) == ("Not measured here: x, because why.", ())
+    note = unmeasured(missing)
+    assert note is not None
+    assert (note.summary, note.reasons) == ("Not measured here: x, because why.", ())
 
 
 def _counted(name: str, value: float) -> tuple[Cell, ...]:

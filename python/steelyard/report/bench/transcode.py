@@ -110,13 +110,13 @@ def _chart(anchor: str, title: str, points: Sequence[_Point], across: str, x_tit
     """Return PSNR over one attribute of the points, with a line per encoder."""
     traces = []
     for encoder in dict.fromkeys(point.encoder for point in points):
-        drawn = [
+        places = [
             (x, point.psnr)
             for point in points
             if point.encoder == encoder and (x := getattr(point, across)) and point.psnr
         ]
-        if drawn:
-            x, y = np.array(drawn).T
+        if places:
+            x, y = np.array(places).T
             traces.append(
                 Trace(
                     NAMES.get(encoder, encoder),

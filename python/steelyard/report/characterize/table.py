@@ -28,7 +28,7 @@ from steelyard.report.terminal import report_line, safe
 CUT = "cut"
 """The check that says that a command was ended before its own end."""
 _FINDINGS_AT_MOST = 8
-_UNSEEN_TOLD_CPUS = 0.05
+_UNSEEN_SHOWN_CPUS = 0.05
 PART_WORDS = {
     "cpu": "CPU",
     "dram_capacity": "memory capacity",
@@ -53,7 +53,7 @@ def summary(data: ReportData, path: Path | None) -> RenderableType:
             ", ".join(f"{name} {fmt.plain(fmt.quantity(share, 'ratio'))}" for name, share in split[:6])
         )
         target = data.conditions.target
-        if target is not None and target.mostly_unseen and target.unseen_cpus > _UNSEEN_TOLD_CPUS:
+        if target is not None and target.mostly_unseen and target.unseen_cpus > _UNSEEN_SHOWN_CPUS:
             line.append(f"; not in it: {target.unseen_cpus:.2f} CPUs of short-lived processes")
         parts.append(line)
     parts += [_line(name, text) for name, text in operations_lines(data.conditions)]

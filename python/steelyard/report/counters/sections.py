@@ -32,7 +32,7 @@ from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.unmeasured import zeros_together
 
 _EVENTS = 200
-_TOLD_ELSEWHERE = ("cpus_used", "page_faults_per_s")
+_SHOWN_ELSEWHERE = ("cpus_used", "page_faults_per_s")
 """Metrics whose figure has another source on the page of a program: its CPU time and page faults are known
 from its first instruction on, where counters begin a few milliseconds later."""
 _NARROWEST = 0.004
@@ -356,7 +356,7 @@ def _metrics(use: CounterUse) -> list[Table]:
         )
         for metric in use.metrics.values()
         if metric.value is not None
-        and not (metric.name in _TOLD_ELSEWHERE and (use.scope == "process" or metric.name == "cpus_used"))
+        and not (metric.name in _SHOWN_ELSEWHERE and (use.scope == "process" or metric.name == "cpus_used"))
     ]
     columns = ("metric", "value", "counted in", "description", "formula")
     return [zeros_together(Table(columns, tuple(rows), "Metrics"), names=3)] if rows else []

@@ -126,8 +126,8 @@ def _factors(by_factor: Mapping[str, Sequence[Answer]]) -> tuple[Table, ...]:
         Column("outcome", is_answer=True),
     )
     rows = [
-        (factor, level, Cell(told), blocks, Cell(outcome, level=LEVELS[outcome]))
-        for factor, level, told, blocks, outcome in factor_rows(by_factor)
+        (factor, level, Cell(ratio), blocks, Cell(outcome, level=LEVELS[outcome]))
+        for factor, level, ratio, blocks, outcome in factor_rows(by_factor)
     ]
     return (table(columns, rows),) if rows else ()
 
@@ -146,8 +146,8 @@ def _guards(experiment: Experiment, answers: Sequence[Answer]) -> tuple[Table, .
         table(
             columns,
             [
-                (arm, name, Cell(told), Cell(allowed), blocks, Cell(outcome, level=GUARD_LEVELS[outcome]))
-                for arm, name, told, allowed, blocks, outcome in rows
+                (arm, name, Cell(change), Cell(allowed), blocks, Cell(outcome, level=GUARD_LEVELS[outcome]))
+                for arm, name, change, allowed, blocks, outcome in rows
             ],
         ),
     )

@@ -161,8 +161,8 @@ def production_line(locality: Locality, agreements: Sequence[Agreement]) -> str:
     said = agreements[-1]
     if len(words) == 1:
         return f"{locality.job}: production and laboratory {_says(said)}: {said.why}"
-    told = "; ".join(f"scenario {each.scenario}: {_says(each)}" for each in agreements)
-    return f"{locality.job}: production and laboratory: {told}"
+    agreement = "; ".join(f"scenario {each.scenario}: {_says(each)}" for each in agreements)
+    return f"{locality.job}: production and laboratory: {agreement}"
 
 
 def _says(each: Agreement) -> str:

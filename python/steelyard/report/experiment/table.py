@@ -127,14 +127,14 @@ def sentences(answers: Sequence[Answer], experiment: Experiment) -> list[str]:
         key = (answer.base, answer.outcome, is_plain) if is_plain else (answer.arm, answer.outcome, is_plain)
         found.setdefault(key, []).append(answer)
     percent = f"{100 * experiment.plan.least_effect_ratio:.3g} %"
-    told = []
+    texts = []
     for (base, outcome, _), alike in found.items():
         if len(alike) == 1:
-            told.append(sentence(alike[0], experiment))
+            texts.append(sentence(alike[0], experiment))
             continue
         *names, last = (answer.arm for answer in alike)
-        told.append(f"{', '.join(names)} and {last} {_SHARED[outcome].format(base=base, percent=percent)}")
-    return told
+        texts.append(f"{', '.join(names)} and {last} {_SHARED[outcome].format(base=base, percent=percent)}")
+    return texts
 
 
 _SHARED = {
@@ -351,8 +351,8 @@ def factor_rows(by_factor: Mapping[str, Sequence[Answer]]) -> list[tuple[str, st
 
 def _factors(by_factor: Mapping[str, Sequence[Answer]]) -> Table:
     table = Table("factor", "level", "over all others", "blocks", "", box=box.SIMPLE_HEAD, pad_edge=False)
-    for factor, level, told, blocks, outcome in factor_rows(by_factor):
-        table.add_row(safe(factor), safe(level), told, str(blocks), str(outcome))
+    for factor, level, ratio, blocks, outcome in factor_rows(by_factor):
+        table.add_row(safe(factor), safe(level), ratio, str(blocks), str(outcome))
     return table
 
 
@@ -381,6 +381,6 @@ def _guards(experiment: Experiment, rows: Sequence[tuple[str, str, str, str, int
 
 def _label(experiment: Experiment, index: int) -> str:
     arm = experiment.arms[index]
-    told = command_text(arm.command) or ", ".join(f"{name}={value}" for name, value in arm.settings.items())
-    told = told if len(told) <= 48 else told[:45] + "..."
-    return arm.name if told.endswith(f"={arm.name}") or not told else f"{arm.name}  {told}"
+    what = command_text(arm.command) or ", ".join(f"{name}={value}" for name, value in arm.settings.items())
+    what = what if len(what) <= 48 else what[:45] + "..."
+    return arm.name if what.endswith(f"={arm.name}") or not what else f"{arm.name}  {what}"

@@ -182,7 +182,7 @@ def _fragment(
             f" graph. Arrow keys move"
             " between boxes, Enter zooms, s shows callers and callees, Escape the whole, slash searches."
             '"></div>'
-            '<p class="flame-told" aria-live="polite"></p>'
+            '<p class="flame-detail" aria-live="polite"></p>'
             '<p class="flame-legend"></p>'
             '<noscript><p class="reason">The flame graph needs a script, which your browser does not run'
             " here.</p></noscript>"

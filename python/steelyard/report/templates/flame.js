@@ -4,7 +4,7 @@
   const me = document.currentScript, id = me.dataset.flame;
   const figure = document.getElementById(id), data = JSON.parse(document.getElementById(`${id}-data`).textContent);
   const part = (name) => figure.querySelector(`.flame-${name}`);
-  const view = part("view"), told = part("told"), search = figure.querySelector("input"), turn = part("turn"), reset = part("reset"), side = part("side");
+  const view = part("view"), detail = part("detail"), search = figure.querySelector("input"), turn = part("turn"), reset = part("reset"), side = part("side");
   const around = part("around"), fold = part("fold");
   const SVG = "http://www.w3.org/2000/svg", ROW = 18, LETTER = 6.63, NARROW = 0.4;
   const two = data.samples.length === 2;
@@ -201,7 +201,7 @@
   function tell(box) {
     const strong = document.createElement("strong");
     strong.textContent = drawn.words[box];
-    told.replaceChildren(strong, sentence(box));
+    detail.replaceChildren(strong, sentence(box));
   }
   function mark(box, scroll = true) {
     view.querySelectorAll(".here").forEach((group) => group.classList.remove("here"));

@@ -52,7 +52,7 @@
   function percent(value) {
     const share = 100 * (1 - 1 / value);
     const nines = Math.log10(value);
-    // Ticks stand on whole decades; between them one more digit tells neighbours apart.
+    // Ticks stand on whole decades; between them one more digit distinguishes neighbours.
     const digits = Math.abs(nines - Math.round(nines)) < 1e-6 ? Math.round(nines) - 2 : Math.ceil(nines) - 1;
     return `${share.toFixed(Math.max(0, Math.min(8, digits)))}\u202f%`;
   }

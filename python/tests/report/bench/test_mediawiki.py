@@ -43,8 +43,8 @@ def test_the_wiki_is_described_where_the_run_says_so(data):
     assert mediawiki._wiki(data) == ""
     versions["mariadb"] = "10.11.19-MariaDB-0+deb12u1"
     (data.folder / "wiki.json").write_text(json.dumps(facts))
-    told = mediawiki._wiki(data)
-    assert told.startswith(
+    sentence = mediawiki._wiki(data)
+    assert sentence.startswith(
         "A generated wiki of 200 articles: 440 pages with 1,280 revisions. MediaWiki 1.39.17,"
     )
-    assert "MariaDB 10.11.19," in told
+    assert "MariaDB 10.11.19," in sentence
