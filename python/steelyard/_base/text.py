@@ -3,7 +3,7 @@
 UTF-8 with or without a byte-order mark, UTF-16 and UTF-32 with one, and UTF-16 without one where every other
 byte of the beginning is 0, which no other text has.
 
-Invariant: text, or a RecordError of one line that names the encoding or the first byte that is none. Not
+Invariant: text, or a RecordError of one line that names the encoding or the first byte that is no text. Not
 here: what the text means.
 """
 

@@ -127,14 +127,14 @@ def _write_page(
     from steelyard.analyze.pressure.panels import panels_of
     from steelyard.report.pressure.page import write
 
-    drawn = [
+    rows = [
         (
             row,
             panels_of(directory, run, machine, health=read_health(directory), limits=with_set(stated, run)),
         )
         for row, (directory, run, machine) in found
     ]
-    return write(path, suite_id, drawn, command=["steelyard", *sys.argv[1:]])
+    return write(path, suite_id, rows, command=["steelyard", *sys.argv[1:]])
 
 
 def _run(

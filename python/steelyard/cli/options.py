@@ -50,7 +50,7 @@ ToTheEnd = Annotated[
 LeastEffect = Annotated[
     str, typer.Option("--least-effect", metavar="SHARE", help="Smallest difference that matters.")
 ]
-OrderSeed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the order; drawn by default.")]
+OrderSeed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the order; random by default.")]
 Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="Longest time of one command.")]
 Compared = Annotated[
     str | None,

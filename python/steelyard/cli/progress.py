@@ -22,7 +22,7 @@ class PlainProgress:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._phase = ""
-        self._told_s = 0.0
+        self._shown_s = 0.0
 
     def _say(self, text: str) -> None:
         # Whoever read along has left: that ends no measurement.
@@ -32,13 +32,13 @@ class PlainProgress:
     def phase(self, name: str) -> None:
         """A phase has begun."""
         self._phase = name
-        self._told_s = time.monotonic()
+        self._shown_s = time.monotonic()
         self._say(f"{name} ...")
 
     def status(self, figures: dict[str, str]) -> None:
         """Print figures, unless some were printed a moment ago."""
-        if time.monotonic() - self._told_s >= PLAIN_EVERY_S:
-            self._told_s = time.monotonic()
+        if time.monotonic() - self._shown_s >= PLAIN_EVERY_S:
+            self._shown_s = time.monotonic()
             self._say(f"{self._phase}: " + ", ".join(f"{name} {value}" for name, value in figures.items()))
 
     def note(self, text: str) -> None:

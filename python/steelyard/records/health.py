@@ -28,7 +28,7 @@ class HealthCpu(Value):
     last_level_cache: Count | None = Field(
         default=None,
         description="Lowest CPU number that shares its last-level cache, null when the kernel does not"
-        " tell it",
+        " report it",
     )
     socket: Count | None = Field(
         default=None, description="Processor package, null when the kernel does not report it"

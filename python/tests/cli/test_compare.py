@@ -17,7 +17,7 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_differences_are_told_with_what_to_know_before_believing_them(
+def test_differences_are_reported_with_what_to_know_before_believing_them(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert invoke(["compare", "tao-1", "tao-2", "--runs", str(runs), "--json"]) == 0

@@ -48,7 +48,7 @@ def test_without_executables_the_answer_is_3_and_says_how_to_get_them(
     assert "steelyard-probe is missing" in output
 
 
-def test_a_probe_that_fails_is_told_in_one_line(
+def test_a_probe_that_fails_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for probe in ("exit 7", "echo nonsense", "echo '[]'", "echo '{}'"):
@@ -68,8 +68,8 @@ def test_the_real_probe_is_understood(capsys: pytest.CaptureFixture[str]) -> Non
     invoke(["doctor", "--json"])
     document = json.loads(capsys.readouterr().out)
     names = {one["name"] for one in document["sources"]}
-    told = {one["name"] for one in document["capabilities"] if one["area"] == "telemetry"}
-    assert names == told
+    listed = {one["name"] for one in document["capabilities"] if one["area"] == "telemetry"}
+    assert names == listed
     assert {"cpu", "memory", "disk", "network"} <= names
 
 

@@ -91,7 +91,7 @@ def test_the_guides_query_has_all_that_queries_have(install, store, tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("code", "points", "told"),
+    ("code", "points", "message"),
     [
         ("import nothing_of_this_name", "", "usage (fleet_usage:usage) cannot be imported: No module named"),
         ("usage = 1", "", "usage (fleet_usage:usage) is not a steelyard.cli.fleet.query.Query"),
@@ -106,11 +106,11 @@ def test_the_guides_query_has_all_that_queries_have(install, store, tmp_path, mo
     ],
 )
 def test_a_broken_package_is_reported_and_takes_no_command_with_it(
-    install, capsys, code, points, told
+    install, capsys, code, points, message
 ) -> None:
     install(block("python") if code is None else code, points)
     assert invoke(["fleet", "--help"]) == 0
     out, err = capsys.readouterr()
     assert "pressure" in out
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1

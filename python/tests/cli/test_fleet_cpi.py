@@ -21,7 +21,7 @@ def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     return json.loads(out)
 
 
-def test_specs_are_told_with_settings_and_reasons(store, capsys, tmp_path) -> None:
+def test_specs_are_shown_with_settings_and_reasons(store, capsys, tmp_path) -> None:
     page = tmp_path / "specs.html"
     found = _json(capsys, "specs", "--store", store, "--sigmas", "3", "--report", str(page))
     assert found["settings"]["threshold_sigmas"] == 3
@@ -116,7 +116,7 @@ def test_distribution_is_drawn_for_one_job(store, capsys, tmp_path) -> None:
         (["incidents", "--evidence-window", "1200"], 2, "20 windows of 60 s are too few for a p value"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_one_line(arguments, code, words, tmp_path: Path, capsys) -> None:
+def test_what_cannot_be_done_is_reported_in_one_line(arguments, code, words, tmp_path: Path, capsys) -> None:
     create_store(str(tmp_path / "empty"))
     assert invoke(["fleet", "cpi", *arguments, "--store", str(tmp_path / "empty")]) == code
     out, err = capsys.readouterr()

@@ -112,10 +112,10 @@ def test_each_query_answers_in_json_and_writes_its_page(
         (store / table / f"broken-{table}.parquet").write_bytes(b"PAR1 and no more")
     page = tmp_path / "page.html"
     assert invoke(["fleet", *line, "--store", str(store), "--report", str(page), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told[key]
-    assert (told["store"], told["engine"], told["report"]) == (str(store), "duckdb", str(page))
-    aside = [one["path"] for one in told["problems"]]
+    document = json.loads(capsys.readouterr().out)
+    assert document[key]
+    assert (document["store"], document["engine"], document["report"]) == (str(store), "duckdb", str(page))
+    aside = [one["path"] for one in document["problems"]]
     assert aside
     assert all(Path(path).name.startswith("broken-") for path in aside)
     text = page.read_text()

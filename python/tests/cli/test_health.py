@@ -71,7 +71,7 @@ def test_first_check_is_stored_and_later_ones_are_held_against_it(
     ("against", "words"),
     [("/does/not/exist.json", "No such file"), ("last", "no earlier good check")],
 )
-def test_nothing_to_compare_with_is_told_before_measuring(
+def test_nothing_to_compare_with_is_reported_before_measuring(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], against: str, words: str
 ) -> None:
     code, out, err = _run(capsys, "--against", against, "--out", str(tmp_path))
@@ -82,7 +82,7 @@ def test_nothing_to_compare_with_is_told_before_measuring(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (["--part", "nosuch"], 2, "there is no part 'nosuch' (parts: memory_latency, memory_bandwidth,"),
         (["--part", "disk", "--part", "looopback"], 2, "did you mean loopback?"),
@@ -93,13 +93,13 @@ def test_nothing_to_compare_with_is_told_before_measuring(
         (["--against", "file"], 2, "file: not JSON"),
     ],
 )
-def test_what_cannot_be_checked_is_told_in_one_line_and_leaves_nothing(
+def test_what_cannot_be_checked_is_reported_in_one_line_and_leaves_nothing(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
     code: int,
-    told: str,
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -107,7 +107,7 @@ def test_what_cannot_be_checked_is_told_in_one_line_and_leaves_nothing(
     assert invoke(["health", *arguments]) == code
     out, err = capsys.readouterr()
     assert out == ""
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1
     assert {path.name for path in tmp_path.rglob("*")} == {"empty", "file"}
 

@@ -205,7 +205,7 @@ def test_an_interrupted_change_of_a_store_is_finished_by_the_next(
 
 
 def rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> object:
-    """Return what a store holds, as its check tells it, where nothing is wrong with it."""
+    """Return what a store holds, as its check reports it, where nothing is wrong with it."""
     capsys.readouterr()
     assert invoke(["fleet", "check", "--store", str(folder / "store"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

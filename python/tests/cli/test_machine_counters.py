@@ -25,9 +25,9 @@ def test_counters_of_this_machine(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert invoke(["machine", "counters"]) == 0
-    told = capsys.readouterr().out
-    assert "context_switches_per_s" in told
-    assert all(len(line) <= 80 for line in told.splitlines())
+    output = capsys.readouterr().out
+    assert "context_switches_per_s" in output
+    assert all(len(line) <= 80 for line in output.splitlines())
 
 
 def test_counters_of_a_recorded_machine(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +69,7 @@ def test_a_plan_without_an_event_is_refused(tmp_path: Path, capsys: pytest.Captu
     assert not path.exists()
 
 
-def test_what_there_is_not_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_absent_is_reported_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in (
         ["machine", "counters", "--scope", "socket"],
         ["machine", "counters", "--metric", "no_such_metric"],
@@ -96,9 +96,9 @@ def test_names_from_a_checkout_cannot_draw_on_the_terminal(
     path = tmp_path / "machine.json"
     records.write(machine.model_copy(update={"cpu": cpu}), path)
     assert invoke(["machine", "counters", str(path), "--definitions", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
-    assert "\x1b" not in told
-    assert "[bold]" in told
+    output = capsys.readouterr().out
+    assert "\x1b" not in output
+    assert "[bold]" in output
 
 
 SPINNING = """

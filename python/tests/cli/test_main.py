@@ -19,7 +19,7 @@ SUITES = ", ".join(tiers.suites())
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (
             ["run", "taoo"],
@@ -59,7 +59,7 @@ SUITES = ", ".join(tiers.suites())
         (["run", "quick", "--set", "slo=foo"], 2, 'slo=foo: --slo: "foo" has neither <= nor >='),
     ],
 )
-def test_an_expected_error_is_one_line_with_a_hint(arguments, code, told, capsys, tmp_path, monkeypatch):
+def test_an_expected_error_is_one_line_with_a_hint(arguments, code, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "empty").mkdir()
@@ -72,12 +72,12 @@ def test_an_expected_error_is_one_line_with_a_hint(arguments, code, told, capsys
     assert said.out == ""
     assert said.err.startswith("steelyard: ")
     assert said.err.count("\n") == 1
-    assert told in said.err
+    assert message in said.err
     assert set(tmp_path.rglob("*")) - {tmp_path / "state"} == before
 
 
 @pytest.mark.parametrize(
-    ("assignment", "code", "told"),
+    ("assignment", "code", "message"),
     [
         ("feed:slo=foo", 2, 'slo=foo: --slo: "foo" has neither <= nor >=; an example is p95<=500ms'),
         ("feed:slo=", 2, "slo=: --slo: a bound is missing"),
@@ -103,7 +103,7 @@ def test_an_expected_error_is_one_line_with_a_hint(arguments, code, told, capsys
     ],
 )
 def test_a_value_that_only_an_executable_can_judge_is_refused_before_a_run(
-    assignment, code, told, capsys, tmp_path, monkeypatch
+    assignment, code, message, capsys, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     name, _, setting = assignment.partition(":")
@@ -111,7 +111,7 @@ def test_a_value_that_only_an_executable_can_judge_is_refused_before_a_run(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
-    assert told in said.err
+    assert message in said.err
     assert not (tmp_path / "runs").exists()
 
 

@@ -138,7 +138,7 @@ def test_diff_of_folders_of_runs_is_a_verdict(tmp_path: Path, capfd: pytest.Capt
 
 
 @pytest.mark.parametrize("content", ["", "# reason: perf_event_paranoid is 4\n", "\x01\x02\n"])
-def test_what_is_no_profile_is_told_in_a_line(
+def test_what_is_no_profile_is_reported_in_a_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], content: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEELYARD_BIN_DIR", str(tmp_path))
@@ -305,7 +305,7 @@ def test_record_samples_and_shows(program: Path, tmp_path: Path, capfd: pytest.C
     assert "--call-graph dwarf --stack-bytes 8192" in (program / "arguments").read_text()
 
 
-def test_record_replaces_a_profile_only_when_told(
+def test_record_replaces_a_profile_only_when_asked(
     program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"

@@ -348,7 +348,7 @@ def show_diff(
 
 
 def _names(paths: tuple[Path, Path]) -> tuple[str, str]:
-    """Return short names that tell the profiles apart."""
+    """Return short names that distinguish the profiles."""
     names = [path.stem if path.suffix == ".folded" else path.name for path in paths]
     if names[0] == names[1]:
         names = [path.resolve().parent.name for path in paths]

@@ -46,7 +46,7 @@ def side_of(path: Path, wanted: Wanted = ALL) -> Side:
 
 
 def _runs_in(path: Path) -> list[Path]:
-    """Return the profiles of a folder that is none itself, else the path."""
+    """Return the profiles in a folder that is not itself a profile, else the path."""
     if not path.is_dir() or is_profile_folder(path):
         return [path]
     entries = sorted(entry for entry in path.iterdir() if entry.is_file() or is_profile_folder(entry))

@@ -92,8 +92,8 @@ def errors_of(launched: Launched) -> list[SteelyardError]:
         errors.append(WorkloadFailedError(launched.stopped))
     if launched.suite is not None and launched.interrupted and errors:
         again = command_text(["steelyard", "run", "--resume", launched.suite])
-        told = f"{again} goes on with what is left"
-        errors[-1] = WorkloadFailedError(errors[-1].message, hint=told)
+        hint = f"{again} goes on with what is left"
+        errors[-1] = WorkloadFailedError(errors[-1].message, hint=hint)
     return errors
 
 
