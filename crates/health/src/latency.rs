@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_larger_working_set_is_not_faster() {
-        // 4 KiB is in any first-level cache, 64 MiB in hardly any cache: even a busy machine tells them apart.
+        // 4 KiB is in any first-level cache, 64 MiB in hardly any cache: the times differ even on a busy machine.
         let region = Region::new(64 << 20, Pages::Base, None).expect("memory");
         let mut random = Random::stream(3, "test");
         let median = |bytes, random: &mut Random| {

@@ -165,7 +165,7 @@ just before the file was read that the row comes from, so times differ a little 
 tick; `clock` in `telemetry.json` is a pair of monotonic and real time for conversion. Only the monotonic
 clock is used: stepping the date changes nothing.
 
-Kinds of columns: `time`; `label` tells the rows of a tick apart; `counter` is cumulative and stored as the kernel
+Kinds of columns: `time`; `label` distinguishes the rows of a tick; `counter` is cumulative and stored as the kernel
 gives it, so that only differences mean anything and a fall is a reset or a wrap; `gauge` is the value at that
 moment. A value that could not be read is null, never 0. The same kinds and units are in the files, as field
 metadata `kind`, `unit` and `about`.

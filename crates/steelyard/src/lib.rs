@@ -88,7 +88,7 @@ macro_rules! examples {
 /// [`Exit::Usage`] and one line on standard error, with the values that fit or the nearest name in it.
 pub fn parse<A: clap::Parser>() -> A {
     let command = A::command();
-    // Records hold the command line as text, so that every program refuses what is none.
+    // Records hold the command line as text, so that every program refuses arguments that are not UTF-8.
     let odd = std::env::args_os().find(|argument| argument.to_str().is_none());
     if let Some(odd) = odd {
         refuse(&command, &format!("the argument {odd:?} is not UTF-8"));

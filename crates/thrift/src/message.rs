@@ -25,7 +25,7 @@ pub enum MessageKind {
 pub struct Message<'a> {
     /// What it is.
     pub kind: MessageKind,
-    /// Tells the calls of one connection apart; the answer repeats it.
+    /// Distinguishes the calls of one connection; the answer repeats it.
     pub seqid: i32,
     /// The method.
     pub name: &'a str,

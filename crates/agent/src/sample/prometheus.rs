@@ -2,7 +2,7 @@
 //!
 //! In: the text that a program exposes. Out: samples; the sum of those that a selector takes; quantiles of histograms.
 //!
-//! Source: Prometheus, "Exposition formats", text-based format. A line that is none is passed over, as a scraper that
+//! Source: Prometheus, "Exposition formats", text-based format. A malformed line is skipped, as a scraper that
 //! wants a few of many metrics may. Invariant: nothing panics, whatever the text is.
 
 /// One line.

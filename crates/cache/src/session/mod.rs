@@ -330,7 +330,7 @@ impl Session {
     }
 }
 
-/// Lists of keys may be long; memcached looks at the first hundred bytes to tell one.
+/// Lists of keys may be long; memcached recognizes one by its first hundred bytes.
 fn long_line_is_allowed(line: &[u8]) -> bool {
     let start = line
         .iter()

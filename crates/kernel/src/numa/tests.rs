@@ -7,7 +7,7 @@ use super::*;
 use crate::testing::tree;
 
 #[test]
-fn tables_that_are_none_are_refused_in_one_line() {
+fn malformed_tables_are_refused_in_one_line() {
     assert_eq!(
         Distances::parse(b"# ns\n80,139\n139\t81.5 # here\n\n").map(|table| table.rows().to_vec()),
         Ok(vec![80.0, 139.0, 139.0, 81.5])

@@ -367,7 +367,7 @@ impl Posterior {
 }
 
 impl Row {
-    /// What tells it from other rows.
+    /// What distinguishes it from other rows.
     fn key(&self) -> (usize, u64, u64) {
         (
             self.curve,

@@ -165,7 +165,7 @@ mod tests {
             (b"abcdefgh\r\n", Some((lines(&[b"abcdefgh"]), 0))),
             (b"abcdefghi\r\n", None),
             (b"abcdefghij", None),
-            // Line ends that are none.
+            // Bytes that are no line end.
             (b"a\n", None),
             (b"1\r\nab\r\n", None),
             (b"1\r\na\rb", None),

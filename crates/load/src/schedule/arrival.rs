@@ -184,7 +184,7 @@ impl Recording {
                 value - *first.get_or_insert(value)
             };
             let at_ns = (at * unit_ns).round();
-            // Beyond this a double no longer tells one nanosecond from the next.
+            // Beyond this a double no longer holds every nanosecond.
             if at_ns > 9e15 {
                 return Err(format!("line {number}: it lasts longer than 104 days"));
             }

@@ -31,7 +31,7 @@ pub struct Request {
     pub operation: usize,
     /// Which of the operation's steps.
     pub step: u32,
-    /// Tells it from every other request in flight on its connection.
+    /// Distinguishes it from every other request in flight on its connection.
     pub ticket: u32,
     /// With which key; `NEW_KEY` for an insert until it is encoded.
     pub key: u64,

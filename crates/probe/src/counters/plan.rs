@@ -88,7 +88,7 @@ impl Missing {
     }
 }
 
-/// Reads the plan in `path`. An error in one line for a file that is none, or that contradicts itself.
+/// Reads the plan in `path`. An error in one line for a file that is no plan, or that contradicts itself.
 pub fn read(path: &Path) -> Result<CounterPlan, ProbeError> {
     let refuse = |reason: String| ProbeError::Plan {
         path: path.to_owned(),

@@ -91,7 +91,7 @@ impl Features {
         Some(())
     }
 
-    /// The kind of processor, as `uname -m` tells it.
+    /// The kind of processor, as `uname -m` prints it.
     pub fn processor(&self) -> Option<&str> {
         self.processor.as_deref()
     }

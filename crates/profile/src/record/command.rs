@@ -13,7 +13,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Starts `words` and calls `ready` with its process id before it executes anything of its own.
 ///
-/// The child is forked by the calling thread, whose end the kernel would tell it (parent-death signal), and
+/// The child is forked by the calling thread, whose end the kernel would signal to it (parent-death signal), and
 /// waits in a pipe; `ready` runs in a helper thread, since starting returns only after the program was
 /// executed.
 pub fn start<T: Send>(
@@ -103,7 +103,7 @@ pub fn end(child: &mut Child) -> Option<i32> {
     child.wait().ok().map(code)
 }
 
-/// An exit status as shells tell it: 128 + signal for a command ended by one.
+/// An exit status as shells report it: 128 + signal for a command ended by one.
 fn code(status: ExitStatus) -> i32 {
     status
         .code()

@@ -185,9 +185,9 @@ pub enum Record<'a> {
         offset: u64,
         /// The file.
         path: String,
-        /// Its build id, when the record tells it.
+        /// Its build id, when the record has it.
         build_id: Option<Vec<u8>>,
-        /// Its inode, when the record tells it.
+        /// Its inode, when the record has it.
         inode: Option<u64>,
         /// Whether it is of the kernel.
         kernel: bool,

@@ -29,7 +29,7 @@ pub struct Assembled {
     pub periods_missing: bool,
     /// Whether samples stand for different numbers of occurrences.
     pub periods: Periods,
-    /// A kernel symbol and its address in the recording, when it tells one.
+    /// A kernel symbol and its address in the recording, when it has one.
     pub kernel_anchor: Option<(String, u64)>,
     /// Names of interpreted functions by number.
     pub interpreted: Vec<String>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::rc::Rc;
 
-/// What tells one version of a file from another of the same path.
+/// What distinguishes one version of a file from another of the same path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ModuleIdentity {
     /// The linker's build id.
@@ -18,7 +18,7 @@ pub struct ModuleIdentity {
 pub struct Module {
     /// Its path as the process that mapped it saw it.
     pub path: String,
-    /// What tells it from another file of that path.
+    /// What distinguishes it from another file of that path.
     pub identity: ModuleIdentity,
     /// The file itself, opened while a process had it mapped; None for a recording that was read from a file.
     pub file: Option<File>,

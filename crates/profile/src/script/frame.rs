@@ -6,11 +6,11 @@
 /// What a line of a call chain says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameLine<'a> {
-    /// The address, when the line tells it.
+    /// The address, when the line has it.
     pub address: Option<u64>,
     /// The function without its offset.
     pub symbol: &'a str,
-    /// The module as `perf` writes it, empty when the line does not tell it.
+    /// The module as `perf` writes it, empty when the line does not have it.
     pub module: &'a str,
 }
 

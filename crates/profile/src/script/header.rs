@@ -7,7 +7,7 @@
 /// What a sample's first line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SampleLine<'a> {
-    /// The command's name; empty when the line does not tell it.
+    /// The command's name; empty when the line does not have it.
     pub command: &'a [u8],
     /// Process id as text, for commands without a name.
     pub pid: Option<&'a [u8]>,

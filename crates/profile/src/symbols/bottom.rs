@@ -1,7 +1,7 @@
 //! Whether call chains that the kernel took along frame pointers reach the function that their thread began with.
 //!
 //! The kernel does not tell where a chain broke off: code without frame pointers ends it, or leaves out some
-//! callers. What tells is the outermost frame. A chain is whole when that is a function that threads begin with;
+//! callers. The outermost frame decides. A chain is whole when that is a function that threads begin with;
 //! in a C library without local symbols, as distributions ship it, those have no name.
 
 use std::collections::HashMap;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_that_is_none_is_laid_to_the_code_that_it_seems_to_call() {
+    fn a_wrong_caller_is_laid_to_the_code_that_it_seems_to_call() {
         let places = [
             Place::Kernel(1),
             Place::File {

@@ -20,7 +20,7 @@ pub struct Origin {
     pub live: bool,
     /// On a machine of this one's name.
     pub same_host: bool,
-    /// Build ids of files, as the recording tells them.
+    /// Build ids of files, as the recording lists them.
     pub build_ids: HashMap<String, Vec<u8>>,
 }
 

@@ -24,7 +24,7 @@ use crate::names::{function_name, module_name};
 /// The functions of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// What tells this build from others, in hexadecimal.
+    /// What distinguishes this build from others, in hexadecimal.
     pub build_id: String,
     /// The file's base name, as frames have it.
     pub module: String,

@@ -124,7 +124,7 @@ enum End {
 
 impl From<io::Error> for End {
     fn from(error: io::Error) -> Self {
-        // A TLS record that is none is what a client sent; the rest is the network's.
+        // A malformed TLS record comes from the client; other errors are the network's.
         if error.kind() == io::ErrorKind::InvalidData {
             Self::Malformed
         } else {

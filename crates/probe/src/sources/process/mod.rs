@@ -42,7 +42,7 @@ macro_rules! process_columns {
             Column::gauge(
                 "start_ticks",
                 "1",
-                "when it started, clock ticks since boot: tells apart processes that had the same id",
+                "when it started, clock ticks since boot: distinguishes processes that had the same id",
             )
             .label_too(),
             Column::label("command", "name of the executable, at most 15 bytes"),

@@ -22,7 +22,7 @@ pub const COLUMNS: &[Column] = &[
     Column::gauge(
         "start_ticks",
         "1",
-        "when it started, clock ticks since boot: tells apart threads that had the same id",
+        "when it started, clock ticks since boot: distinguishes threads that had the same id",
     )
     .label_too(),
     Column::gauge(

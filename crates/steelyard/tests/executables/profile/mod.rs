@@ -365,7 +365,7 @@ fn recorded_files_hold_the_samples_that_perf_finds_in_them() {
     }
 }
 
-/// Sums of periods of the first event by command, as `perf report` tells them; None where there is no perf.
+/// Sums of periods of the first event by command, as `perf report` prints them; None where there is no perf.
 fn perf_report(file: &Path) -> Option<BTreeMap<String, u64>> {
     let output = Command::new("perf")
         .args(["report", "--stdio", "-g", "none", "--no-children"])

@@ -91,7 +91,7 @@ pub enum QuotaError {
         /// Where it was looked for.
         root: PathBuf,
     },
-    /// A path that is none of a control group below the root.
+    /// A path of no control group below the root.
     #[error("{path:?} is not a path of a control group: {reason}")]
     Path {
         /// The path.
