@@ -60,15 +60,15 @@ def main() -> int:
                 print(f"{name} {identifier}: not in this checkout")
                 continue
             ours = definitions()[name]
-            same, told = compare_events(ours, theirs)
+            same, differing = compare_events(ours, theirs)
             result = compare_metrics(ours, theirs, random.Random(1))  # noqa: S311
-            told += [f"{name}: {each}" for each in result.differing]
-            says_no = says_no or bool(told)
+            differing += [f"{name}: {each}" for each in result.differing]
+            says_no = says_no or bool(differing)
             print(
                 f"{name} {identifier}: {same} events and {len(result.equal)} metrics compared,"
-                f" {len(told)} differ; on purpose: {', '.join(result.on_purpose) or 'none'}"
+                f" {len(differing)} differ; on purpose: {', '.join(result.on_purpose) or 'none'}"
             )
-            for line in told:
+            for line in differing:
                 print(f"  {line}")
     return int(says_no)
 

@@ -50,7 +50,7 @@ def check_counts(baseline: Baseline) -> None:
             )
 
 
-def told(baseline: Baseline) -> list[str]:
+def summary(baseline: Baseline) -> list[str]:
     """Return a line for each result: median, runs, spread, suspect runs."""
     return [
         f"{one.benchmark} {one.tier}: {one.metric} {one.value:.6g} {one.unit}, {len(one.values)} runs,"
@@ -119,7 +119,7 @@ def main() -> int:
     except SteelyardError as error:
         print(f"make_baseline: {error.message}" + (f": {error.hint}" if error.hint else ""), file=sys.stderr)
         return int(error.exit_code)
-    print("\n".join([*told(baseline), str(path)]))
+    print("\n".join([*summary(baseline), str(path)]))
     return 0
 
 

@@ -97,11 +97,11 @@ def stop_for_a_moment(pid: int) -> None:
 def figures(result: dict[str, Any]) -> dict[str, Any]:
     """Return what the guide quotes of a load."""
     verdict = result["verdict"]["level"]
-    told: dict[str, Any] = {"requests_per_s": result["throughput_per_s"], "verdict": verdict}
+    quoted: dict[str, Any] = {"requests_per_s": result["throughput_per_s"], "verdict": verdict}
     for name in ("response", "service", "lag"):
         summary = result["latency"][name]
-        told[name] = {one: summary[f"{one}_ns"] for one in ("p50", "p99", "p999", "p9999", "max")}
-    return told
+        quoted[name] = {one: summary[f"{one}_ns"] for one in ("p50", "p99", "p999", "p9999", "max")}
+    return quoted
 
 
 def experiment() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -142,11 +142,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images", help="folder of the charts")
     asked = parser.parse_args()
-    told, results = experiment()
+    quoted, results = experiment()
     title = f"A server that stood still for {STALL_S * 1e3:.0f} ms, as two loops see it"
     svg = percentile_svg(curves(results), title)
     (asked.out / "load-stall.svg").write_text(svg, encoding="utf-8")
-    json.dump(told, sys.stdout, indent=2)
+    json.dump(quoted, sys.stdout, indent=2)
     print()
     return 0
 

@@ -105,17 +105,19 @@ def messages(text: str) -> list[str]:
     return [node.value for node in constants if isinstance(node.value, str)]
 
 
-def test_only_a_checkout_is_told_to_build() -> None:
+def test_only_a_checkout_gets_the_advice_to_build() -> None:
     package, of_checkout = ROOT / "python/steelyard", re.compile(r"\bmake (build|run|test|dist)\b|\bscripts/")
     texts = {str(path.relative_to(package)): path.read_text() for path in sorted(package.rglob("*.py"))}
-    told = {
+    builders = {
         name: message
         for name, text in texts.items()
         if of_checkout.search(text)
         for message in messages(text)
         if of_checkout.search(message)
     }
-    assert told == {"_base/paths.py": "build it: make build"}, "others use REPAIR_HINT, which knows wheels"
+    assert builders == {"_base/paths.py": "build it: make build"}, (
+        "others use REPAIR_HINT, which knows wheels"
+    )
 
 
 def dpkg_deb(*arguments: str | Path) -> str:

@@ -183,8 +183,8 @@ def _kill_a_tuning(figures: Figures, folder: Path, chosen: random.Random, what: 
     for name, now in _state(folder, contents).items():
         was = before[name]
         if was != now:
-            told = f"{now[0][:40]!r} {now[1]:o}, not {was[0][:40]!r} {was[1]:o}"
-            figures.note("lost", f"{name} is {told} ({what})")
+            difference = f"{now[0][:40]!r} {now[1]:o}, not {was[0][:40]!r} {was[1]:o}"
+            figures.note("lost", f"{name} is {difference} ({what})")
 
 
 def _state(folder: Path, names: Iterable[str]) -> dict[str, tuple[bytes, int]]:

@@ -72,11 +72,11 @@ static void victim(const char *path, size_t kib) {
     const char *buffer = ring(kib * 1024 / LINE);
     uint32_t at = 0;
     unsigned long operations = 0;
-    for (double told = 0;;) {
+    for (double reported_s = 0;;) {
         for (int load = 0; load < LOADS; load++) memcpy(&at, buffer + (size_t)at * LINE, sizeof at);
         operations += at != UINT32_MAX;
         double time = now_s();
-        if (time - told >= 0.02) tell(path, operations), told = time;
+        if (time - reported_s >= 0.02) tell(path, operations), reported_s = time;
     }
 }
 

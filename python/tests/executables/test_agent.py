@@ -169,8 +169,8 @@ def test_kills_lose_and_double_nothing(tmp_path: Path, job: str) -> None:
 
 
 def test_who_is_a_task_and_what_works(tmp_path: Path, job: str) -> None:
-    told = [json.loads(line) for line in agent("tasks").stdout.splitlines()]
-    mine = [one for one in told if one["job"] == job]
+    tasks = [json.loads(line) for line in agent("tasks").stdout.splitlines()]
+    mine = [one for one in tasks if one["job"] == job]
     assert [(one["task"], one["job_class"], one["rule"]) for one in mine] == [("busy", "batch", "steelyard")]
     config = configuration(tmp_path, 'metrics.listen = ""\n')
     checked = agent("check", "--json", "--config", config, "--store", tmp_path / "none", "--spool", tmp_path)
@@ -198,13 +198,13 @@ def test_who_is_a_task_and_what_works(tmp_path: Path, job: str) -> None:
         ((), 2, "a command is needed: run, tasks, check, undo"),
     ],
 )
-def test_what_does_not_fit_is_told_in_one_line(arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_what_does_not_fit_is_reported_in_one_line(arguments: tuple[str, ...], code: int, said: str) -> None:
     done = agent(*arguments)
     assert (done.returncode, len(done.stderr.splitlines())) == (code, 1)
     assert said in done.stderr
 
 
-def test_a_configuration_that_does_not_fit_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_configuration_that_does_not_fit_is_reported_with_its_line(tmp_path: Path) -> None:
     done = agent("tasks", "--config", configuration(tmp_path, "\n[sampling]\ncolour = 1\n"))
     assert done.returncode == 2
     assert "agent.toml: line 3: unknown field `colour`" in done.stderr

@@ -219,8 +219,8 @@ def until_capped(scene: Scene) -> None:
 
 def is_calm(scene: Scene, since: float, windows: int = 3) -> bool:
     """Whether the guard reported nothing for some windows: strangers on this host disturb the victim too."""
-    told = [one["unix_s"] for one in scene.audit_entries() if one["what"] != "spec"]
-    return time.time() - max([since, *told]) > windows and not scene.groups.is_capped(STEADY)
+    reported_s = [one["unix_s"] for one in scene.audit_entries() if one["what"] != "spec"]
+    return time.time() - max([since, *reported_s]) > windows and not scene.groups.is_capped(STEADY)
 
 
 # It waits for calm windows, for two caps to begin, and for one to end.
@@ -253,10 +253,10 @@ def test_a_hog_is_found_named_capped_and_released_whatever_happens_to_the_agent(
         with running(scene.agent("dry-run")) as agent:
             time.sleep(3)
         assert agent.returncode == 0
-    judge_what_is_told(scene, normal_cpi)
+    judge_what_is_reported(scene, normal_cpi)
 
 
-def judge_what_is_told(scene: Scene, normal_cpi: float) -> None:
+def judge_what_is_reported(scene: Scene, normal_cpi: float) -> None:
     """The audit log, the store and the page tell what happened."""
     audit = scene.audit_entries()
     of_hog = [one for one in audit if one.get("cgroup", "").endswith(HOG)]
@@ -265,14 +265,14 @@ def judge_what_is_told(scene: Scene, normal_cpi: float) -> None:
     assert {one["outcome"] for one in undone} == {"put back"}
     assert [one["why"] for one in undone] == ["its time is over", "the agent is gone"]
     page = scene.folder / "incidents.html"
-    told = json.loads(
+    answer = json.loads(
         scene.steelyard(
             *("cpi", "incidents", "--json", "--report", str(page), "--align", "1", "--window", "20"),
             *("--within", "6", "--min-usage", str(RULES["min_usage"])),
             *("--evidence-window", "120", "--false-names", str(RULES["false_name_ratio"])),
         )
     )
-    capped = [one for one in told["incidents"] if one["recorded"] and one["recorded"]["action"] == "cap"]
+    capped = [one for one in answer["incidents"] if one["recorded"] and one["recorded"]["action"] == "cap"]
     recorded = [one for one in capped if one["recorded"]["antagonist_task"] == "hog-0"]
     assert {one["recorded"]["incident"] for one in recorded} == {one["incident"] for one in caps}
     for one in recorded:

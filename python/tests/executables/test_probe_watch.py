@@ -47,7 +47,7 @@ def test_it_ends_with_the_program_and_tells_running_from_sleeping(tmp_path: Path
     assert found.rss_high_bytes.value > 1 << 20
 
 
-def test_what_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+def test_what_is_not_there_is_reported_in_one_line(tmp_path: Path) -> None:
     for named in (("--pid", "4194304"), ("--cgroup", "/sys/fs/cgroup/no-such-group")):
         done = watch(*named, "--out", str(tmp_path / "out"))
         assert done.returncode == 2

@@ -277,7 +277,7 @@ def test_without_root_what_is_missing_has_a_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (["--sort", "hats"], 2, "hats is none of cpu, ipc"),
         (["--interval", "1ms"], 2, "not between 100ms and 1h"),
@@ -286,10 +286,10 @@ def test_without_root_what_is_missing_has_a_reason(tmp_path: Path) -> None:
         (["--root", "/nosuch", "--once"], 3, "has no processes"),
     ],
 )
-def test_wrong_arguments_are_told_in_one_line(arguments: list[str], code: int, told: str) -> None:
+def test_wrong_arguments_are_reported_in_one_line(arguments: list[str], code: int, message: str) -> None:
     done = subprocess.run([TOP, *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == code
-    assert told in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -82,7 +82,7 @@ SHOWN = {
 }
 """What records and documents show, with the dataclass that its interval or p value is of."""
 
-DRAWN = {
+CHARTS = {
     "steelyard.report.chart.Trace",
     "steelyard.report.fleet.content.Heat",
     "steelyard.report.fleet.content.Interval",
@@ -130,7 +130,7 @@ def test_what_carries_an_interval_is_tried() -> None:
 
 def test_what_is_shown_with_an_interval_is_of_a_statistic_that_is_tried() -> None:
     covered = {name for group in statistics() for name in group.covers}
-    assert set(_carriers(is_shown=True)) - covered - set(SHOWN) - DRAWN == set()
+    assert set(_carriers(is_shown=True)) - covered - set(SHOWN) - CHARTS == set()
     assert set(SHOWN.values()) <= covered
 
 

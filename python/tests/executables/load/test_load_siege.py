@@ -25,7 +25,7 @@ def siege(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     settings = home / "siegerc"
-    # It writes its settings and cookies into the home folder, and closes connections unless its settings say otherwise.
+    # It writes its settings and cookies into the home folder, and closes connections by default.
     settings.write_text("connection = keep-alive\nparser = false\ncache = false\nlogging = false\n")
 
     def run(url: str) -> tuple[float, float, int]:

@@ -15,8 +15,8 @@ from ..situation import Claim, Outcome, Random, Situation, Statistic
 
 def _wander(random: Random, count: int, memory: float) -> NDArray[np.float64]:
     """Return a series of variance 1 whose neighbours correlate at ``memory``."""
-    drawn = random.standard_normal(count + 200)
-    return np.asarray(lfilter([(1 - memory**2) ** 0.5], [1, -memory], drawn)[200:])
+    noise = random.standard_normal(count + 200)
+    return np.asarray(lfilter([(1 - memory**2) ** 0.5], [1, -memory], noise)[200:])
 
 
 def _following(

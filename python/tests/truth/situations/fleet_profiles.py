@@ -91,7 +91,7 @@ def by_machine(samples: Floats, machine: NDArray[np.int64], machines: int) -> Fl
     return added
 
 
-def _drawn(random: Random, jobs: int, machines: int, minutes: int, steadiness: float = 60.0) -> Floats:
+def _samples_of(random: Random, jobs: int, machines: int, minutes: int, steadiness: float = 60.0) -> Floats:
     fleet = world(jobs)
     chosen = machines_of(random, fleet, machines)
     samples, machine = sampled(random, fleet.size[chosen], fleet.mix[chosen], minutes, steadiness)
@@ -103,7 +103,7 @@ def share_trial(
     random: Random, *, jobs: int, machines: int, minutes: int, steadiness: float = 60.0
 ) -> Outcome:
     """Hold one of the rows that ``fleet top`` shows against the truth; silent trials are of no interval."""
-    y = _drawn(random, jobs, machines, minutes, steadiness)
+    y = _samples_of(random, jobs, machines, minutes, steadiness)
     row = int(random.choice(np.argsort(-y.sum(axis=0))[:SHOWN]))
     x, y = y.sum(axis=1), y[:, [row]]
     by = x[:, None]
@@ -125,7 +125,7 @@ def share_refused(random: Random, *, jobs: int, machines: int, minutes: int) -> 
 
 def entropy_trial(random: Random, *, jobs: int, machines: int, minutes: int) -> Outcome:
     """Hold the entropy of functions against that of the whole fleet."""
-    y = _drawn(random, jobs, machines, minutes)
+    y = _samples_of(random, jobs, machines, minutes)
     alone = (y > 0).sum(axis=0) == 1
     groups = np.zeros((20, y.shape[1]))
     np.add.at(groups, random.permutation(len(y)) % 20, y)

@@ -73,15 +73,15 @@ def _asked(
     correlation: float = 0.0,
 ) -> Knee:
     """Draw values of whole blocks, each level correlated with itself in the block before, and ask."""
-    drawn = random.standard_normal((blocks, levels.size))
+    draws = random.standard_normal((blocks, levels.size))
     for block in range(1, blocks):
-        drawn[block] = correlation * drawn[block - 1] + (1 - correlation**2) ** 0.5 * drawn[block]
-    values = curve(levels) * np.exp(noise * drawn + drift * random.standard_normal((blocks, 1)))
+        draws[block] = correlation * draws[block - 1] + (1 - correlation**2) ** 0.5 * draws[block]
+    values = curve(levels) * np.exp(noise * draws + drift * random.standard_normal((blocks, 1)))
     return knee(levels.tolist(), values.tolist())
 
 
-def _holds(random: Random, *, truth: float, levels: np.ndarray = LEVELS, **drawn: object) -> Outcome:
-    found = _asked(random, levels=levels, **drawn)  # type: ignore[arg-type]
+def _holds(random: Random, *, truth: float, levels: np.ndarray = LEVELS, **options: object) -> Outcome:
+    found = _asked(random, levels=levels, **options)  # type: ignore[arg-type]
     if found.low is None or found.high is None or found.at is None:
         return Outcome(None)
     # Half of what the joints that are tried are apart.
@@ -89,16 +89,16 @@ def _holds(random: Random, *, truth: float, levels: np.ndarray = LEVELS, **drawn
     return Outcome(found.low - step <= truth <= found.high + step, found.at - truth, found.high - found.low)
 
 
-def _named(random: Random, **drawn: object) -> Outcome:
-    return Outcome(_asked(random, **drawn).at is not None)  # type: ignore[arg-type]
+def _named(random: Random, **options: object) -> Outcome:
+    return Outcome(_asked(random, **options).at is not None)  # type: ignore[arg-type]
 
 
-def _unbent(random: Random, **drawn: object) -> Outcome:
-    return Outcome(_asked(random, **drawn).at is None)  # type: ignore[arg-type]
+def _unbent(random: Random, **options: object) -> Outcome:
+    return Outcome(_asked(random, **options).at is None)  # type: ignore[arg-type]
 
 
-def _gradual(random: Random, **drawn: object) -> Outcome:
-    return Outcome(_asked(random, **drawn).is_gradual)  # type: ignore[arg-type]
+def _gradual(random: Random, **options: object) -> Outcome:
+    return Outcome(_asked(random, **options).is_gradual)  # type: ignore[arg-type]
 
 
 def _few(random: Random) -> Outcome:

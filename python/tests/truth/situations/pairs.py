@@ -44,8 +44,8 @@ def _stretch(random: Random, factor: float, *, machines: int, minutes: int, stay
     for _ in range(machines):
         changes = random.random(300) < 1 / stay
         changes[0] = True
-        drawn = np.array([_two_states(random) for _ in range(300)])
-        cpi = drawn[np.maximum.accumulate(np.where(changes, np.arange(300), 0))]
+        states = np.array([_two_states(random) for _ in range(300)])
+        cpi = states[np.maximum.accumulate(np.where(changes, np.arange(300), 0))]
         begin = int(random.integers(0, 301 - minutes))
         cpi[begin : begin + minutes] *= factor
         part = cpi[begin : begin + minutes]
@@ -215,8 +215,8 @@ def _fleet(
                 value = float((theta * np.minimum(2.5, use[j] * use[k])).sum())
             truth[name, other] = value + own * random.standard_normal()
             if random.random() < seen:
-                told = truth[name, other] + error * random.standard_normal()
-                observed[name, other] = Effect(told, None, None, error, None, 1000, 1, 50)
+                estimate = truth[name, other] + error * random.standard_normal()
+                observed[name, other] = Effect(estimate, None, None, error, None, 1000, 1, 50)
     uses = {name: dict(zip(RESOURCES, use[index].tolist(), strict=True)) for index, name in enumerate(names)}
     return truth, observed, uses, names
 

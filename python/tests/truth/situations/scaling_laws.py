@@ -80,7 +80,7 @@ def _peaks(random: Random, law: tuple[float, float], cpus: tuple[int, ...], bloc
 
 
 def _names(random: Random) -> Outcome:
-    """Return whether contention or coherency is stated where three steps close together cannot tell them."""
+    """Return whether contention or coherency is stated where three close steps cannot separate them."""
     found = _draw(random, (0.02, 0.002), (1, 2, 3), 3, _even).law
     return Outcome(not found.contention.is_identified and not found.coherency.is_identified)
 

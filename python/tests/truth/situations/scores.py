@@ -25,17 +25,17 @@ def _noise(random: Random, shape: str, sd: float, count: int) -> np.ndarray:
     """Return factors about a median of 1."""
     match shape:
         case "normal":
-            drawn = random.standard_normal(count)
+            deviations = random.standard_normal(count)
         case "heavy":
-            drawn = random.standard_t(3, count) / 3**0.5
+            deviations = random.standard_t(3, count) / 3**0.5
         case "skewed":
-            drawn = math.log(2) - random.exponential(1, count)
+            deviations = math.log(2) - random.exponential(1, count)
         case "two levels":
-            drawn = random.choice([-1.0, 1.0], count) + 0.2 * random.standard_normal(count)
+            deviations = random.choice([-1.0, 1.0], count) + 0.2 * random.standard_normal(count)
         case _:
-            drawn = random.standard_normal(count)
-            drawn[0] -= 8  # A run in which something else used the machine.
-    return np.maximum(1 + sd * drawn, 0.05)
+            deviations = random.standard_normal(count)
+            deviations[0] -= 8  # A run in which something else used the machine.
+    return np.maximum(1 + sd * deviations, 0.05)
 
 
 def _score(
@@ -57,7 +57,7 @@ def _holds(found: RatioInterval) -> Outcome:
     return Outcome(found.low <= TRUTH <= found.high, width=math.log(found.high / found.low))
 
 
-def _told_apart(random: Random, ratio: float, runs: int, baseline: int, members: int = 1) -> Outcome:
+def _distinguished(random: Random, ratio: float, runs: int, baseline: int, members: int = 1) -> Outcome:
     """Whether `compare` calls any member of two suites better or worse."""
     values = [
         (list(_noise(random, "normal", 0.03, baseline)), list(ratio * _noise(random, "normal", 0.03, runs)))
@@ -113,7 +113,7 @@ def _days_hold(random: Random, **options: float) -> Outcome:
     )
 
 
-def _days_told_apart(random: Random, **options: float) -> Outcome:
+def _days_distinguished(random: Random, **options: float) -> Outcome:
     return Outcome(_days(random, **options)[1].better is not None)  # type: ignore[arg-type]
 
 
@@ -244,14 +244,14 @@ COMPARED = (
     Situation(
         "days differ by all of what runs do, 5 runs a day, 6 earlier days, 20 % more",
         Claim.FOUND,
-        partial(_days_told_apart, runs=5, day=0.03, sessions=6, ratio=1.2),
+        partial(_days_distinguished, runs=5, day=0.03, sessions=6, ratio=1.2),
         trials=1000,
         before="",
     ),
     Situation(
         "days differ by all of what runs do, 5 runs a day, no earlier day, called better or worse",
         Claim.FALSE,
-        partial(_days_told_apart, runs=5, day=0.03, sessions=0),
+        partial(_days_distinguished, runs=5, day=0.03, sessions=0),
         trials=1000,
         before="37 %",
         is_limit=True,
@@ -260,7 +260,7 @@ COMPARED = (
     Situation(
         "no difference, 3 runs each, called better or worse",
         Claim.FALSE,
-        partial(_told_apart, ratio=1.0, runs=3, baseline=3),
+        partial(_distinguished, ratio=1.0, runs=3, baseline=3),
         trials=2000,
         quick=300,
         before="always, by the medians alone",
@@ -268,7 +268,7 @@ COMPARED = (
     Situation(
         "no difference, 12 members of 3 runs each, one of them called better or worse",
         Claim.FALSE,
-        partial(_told_apart, ratio=1.0, runs=3, baseline=3, members=12),
+        partial(_distinguished, ratio=1.0, runs=3, baseline=3, members=12),
         trials=600,
         quick=50,
         before="34 %",
@@ -276,7 +276,7 @@ COMPARED = (
     Situation(
         "no difference, 2 runs each, called better or worse",
         Claim.FALSE,
-        partial(_told_apart, ratio=1.0, runs=2, baseline=2),
+        partial(_distinguished, ratio=1.0, runs=2, baseline=2),
         trials=200,
         quick=20,
         before="100 %",
@@ -284,21 +284,21 @@ COMPARED = (
     Situation(
         "10 % more, 3 runs and a baseline of 3",
         Claim.FOUND,
-        partial(_told_apart, ratio=1.1, runs=3, baseline=3),
+        partial(_distinguished, ratio=1.1, runs=3, baseline=3),
         trials=1000,
         before="refused below 7",
     ),
     Situation(
         "10 % more, 3 runs and a baseline of 10",
         Claim.FOUND,
-        partial(_told_apart, ratio=1.1, runs=3, baseline=10),
+        partial(_distinguished, ratio=1.1, runs=3, baseline=10),
         trials=1000,
         before="refused below 7",
     ),
     Situation(
         "5 % more, 8 runs each",
         Claim.FOUND,
-        partial(_told_apart, ratio=1.05, runs=8, baseline=8),
+        partial(_distinguished, ratio=1.05, runs=8, baseline=8),
         trials=1000,
         before="7 %",
     ),

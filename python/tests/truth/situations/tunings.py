@@ -48,7 +48,7 @@ def _near_by_optuna(random: Random) -> Outcome:
     return Outcome(share >= 1 - _NEAR, share - 1)
 
 
-def _told_apart(random: Random) -> Outcome:
+def _distinguished(random: Random) -> Outcome:
     """Whether a race of seven levels that are all alike calls one of them better or worse than another."""
     surface = Surface(random, function=lambda levels: 100.0)
     record = tune(surface, tuning(_seed(random), blocks=60, known=_ALIKE))
@@ -141,7 +141,7 @@ STATISTICS = (
             Situation(
                 "a race of seven levels that are alike: one called better or worse",
                 Claim.FALSE,
-                _told_apart,
+                _distinguished,
                 trials=200,
                 quick=6,
             ),
