@@ -73,7 +73,7 @@ class Curve:
 
 @dataclass
 class Tally:
-    """What came of one kind of prediction."""
+    """Results of one kind of prediction."""
 
     ours: list[float] = field(default_factory=list)
     line: list[float] = field(default_factory=list)

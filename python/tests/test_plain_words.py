@@ -65,6 +65,7 @@ WORDS = (
         "a participle names no thing: a generator, a sample and a chart all were 'drawn'",
         CODE,
     ),
+    Word(r"\bwhat (?:comes|came|becomes) of\b", "the outcome, the result", "a noun is shorter"),
     Word(r"\b(?:seam|trio)s?\b", "boundary, interface; three", "a metaphor for a thing that has a name"),
 )
 

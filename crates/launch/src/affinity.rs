@@ -22,7 +22,7 @@ pub fn pin_to_cpus(cpus: &[usize]) -> io::Result<()> {
 
 /// The CPUs that the calling thread may run on, in ascending order.
 pub fn usable_cpus() -> io::Result<Vec<usize>> {
-    // The kernel refuses a mask shorter than its own, whose length nothing tells.
+    // The kernel refuses a mask shorter than its own, whose length it does not report.
     let mut words = 16;
     loop {
         let mut mask = vec![0u64; words];

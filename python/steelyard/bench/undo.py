@@ -31,7 +31,7 @@ from steelyard._base import RecordError, WorkloadFailedError, read_regular, user
 from steelyard.bench.identity import boot_id, start_ticks
 
 UNDID = "undid"
-"""How a line begins that tells of a change that was undone."""
+"""How the line about an undone change begins."""
 _MOVING = ".moving"
 Undo = Callable[[Mapping[str, str]], None]
 Words = Callable[[Mapping[str, str]], str]
@@ -383,8 +383,8 @@ def _is_alive(path: Path, entry: Mapping[str, Any]) -> bool:
     return _is_locked(path)
 
 
-def _take_back(path: Path, outcome: str, *, whoever_made_it: bool = False) -> str | None:
-    """Undo the change of an entry and forget it; return what came of it, None for nothing to do."""
+def _take_back(path: Path, prefix: str, *, whoever_made_it: bool = False) -> str | None:
+    """Undo the change of an entry and forget it; return the outcome, None for nothing to do."""
     try:
         entry = _read(path)
         kind, details = str(entry["kind"]), dict(entry["details"])
@@ -408,4 +408,4 @@ def _take_back(path: Path, outcome: str, *, whoever_made_it: bool = False) -> st
         return f"{path}: {kind} cannot be undone: {error or type(error).__name__}"
     path.unlink(missing_ok=True)
     words = _words[kind](details) if kind in _words else " ".join(map(str, details.values()))
-    return f"{outcome}: {kind} {words}"
+    return f"{prefix}: {kind} {words}"

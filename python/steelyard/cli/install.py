@@ -24,7 +24,7 @@ def names_of(words: list[str]) -> list[str]:
 
 
 def install_and_show(words: list[str], options: Options, *, as_json: bool) -> int:
-    """Install benchmarks and show what came of it; one that fails does not keep the next from being tried."""
+    """Install benchmarks and show the outcome; one that fails does not keep the next from being tried."""
     if not words:
         _show_state()
         return int(ExitCode.OK)

@@ -1,4 +1,4 @@
-"""A tuning: knobs, the experiments that tried them, and what came of it."""
+"""A tuning: knobs, the experiments that tried them, and the outcome."""
 
 from typing import ClassVar
 

@@ -51,7 +51,7 @@ from steelyard.tune.race import (
 Levels = Mapping[str, str]
 AS_FOUND, WHOLE = "as-found", "soft-sku"
 BETTER, NONE, UNDECIDED = "better", "none", "undecided"
-"""What comes of a tuning: a soft SKU, no knob that helps, or none that is shown to while some are open."""
+"""Outcome of a tuning: a soft SKU, no knob that helps, or none that is shown to while some are open."""
 STRATEGIES = ("one-at-a-time", "hill-climb", "exhaustive", "optuna")
 _PASSES = 4
 _ROUNDS, _PROPOSALS = 16, 8
@@ -245,7 +245,7 @@ class Tuner:
         return kept
 
     def _confirm(self, kept: Levels) -> tuple[Levels, str]:
-        """Compare the whole with the machine as found; return what is kept, and what came of it."""
+        """Compare the whole with the machine as found; return what is kept, and the outcome."""
         if not kept:
             return {}, UNDECIDED if self._is_open() else NONE
         arms = [self._arm(AS_FOUND, {}), self._arm(WHOLE, kept)]

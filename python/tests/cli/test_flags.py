@@ -45,7 +45,7 @@ DEPENDS = {
     "--pid": "what is done with the process",
     "--plan": "what is planned: a placement, events to count, or blocks",
     "--platform": "one or several",
-    "--reading": "what becomes of it",
+    "--reading": "what is done with it",
     "--resume": "what goes on",
     "--report": "what it is of: everything, or a suite only",
     "--root": "whole trees, or /proc and /sys",

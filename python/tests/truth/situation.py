@@ -1,4 +1,4 @@
-"""What a situation is, and what came of trying it."""
+"""Situations, and the results of trying them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Statistic:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of the trials of one situation."""
+    """Results of the trials of one situation."""
 
     trials: int
     stated: int

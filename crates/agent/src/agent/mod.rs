@@ -47,7 +47,7 @@ pub struct AgentSettings {
 pub trait Profiler {
     /// Begins to profile for `duration_s`; rows are of a window that began at `start_unix_s`.
     fn begin(&mut self, start_unix_s: i64, duration_s: f64) -> io::Result<()>;
-    /// What came of it; None while it goes on, or when none was begun.
+    /// The outcome; None while it goes on, or when none was begun.
     fn take(&mut self) -> Option<Result<Vec<ProfileRow>, String>>;
     /// Whether one was begun and not taken.
     fn is_going_on(&self) -> bool;

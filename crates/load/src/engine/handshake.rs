@@ -1,5 +1,5 @@
 //! Connections between their opening and their first request: what a protocol settles before it takes one (TLS, CQL's
-//! sessions and statements), and what becomes of a connection whose server does not play its part.
+//! sessions and statements), and how a connection fails whose server does not answer as it should.
 //!
 //! At the start a refusal ends the load with its reason; later it is one more way for a connection to be down. A server
 //! that says nothing for [`SILENCE_NS`] has refused.

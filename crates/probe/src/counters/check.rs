@@ -18,7 +18,7 @@ use steelyard_kernel::Tree;
 /// `schema_version` of the JSON.
 const VERSION: &str = "1.0";
 
-/// What came of trying a plan.
+/// Result of trying a plan.
 #[derive(Debug, Clone)]
 pub struct Checked {
     cpu: String,

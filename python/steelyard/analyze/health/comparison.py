@@ -264,7 +264,7 @@ _NORMAL = 1.4826
 
 
 def _change_of_others(family: str, now: Sequence[Figure], past: Mapping[str, Sequence[Figure]]) -> float:
-    """Return how far figures of other families changed since the only earlier check; 0 where nothing tells.
+    """Return how far figures of other families changed since the only earlier check; 0 where there are none.
 
     What ails one family leaves the others alone.
     """

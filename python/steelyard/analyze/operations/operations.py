@@ -104,7 +104,7 @@ class OperationSeries:
 
 @dataclass(frozen=True)
 class OperationSource:
-    """One source as it was given, with what came of it.
+    """One source as it was given, with what was read from it.
 
     ``total`` is the sum of ``series`` where they count operations. ``notes`` are what a reader must know
     (a log that was rotated, a counter that was reset), ``missing`` why there is nothing.

@@ -104,7 +104,7 @@ def _shape(rows: Any, mapping: Mapping, path: Path) -> Any:
     if "labels" in mapping.table.by_name:
         names = list(mapping.labels)
         values = [rows[column].cast("string") for column in mapping.labels.values()]
-        # Typed for the case without labels, whose types nothing tells.
+        # Typed for the case without labels, whose types are not known.
         keys = ibis.literal(names, "array<string>")
         shaped["labels"] = ibis.map(keys, ibis.array(values) if values else ibis.literal([], "array<string>"))
     return rows.select(**shaped)

@@ -10,7 +10,7 @@ from tasks that have several.
 Invariants: a job that was never seen on a platform has no CPI there. Samples without both figures are work
 that is there but cannot be placed: it is counted by its CPU time, and keeps its room.
 
-Not here: the program (``program``), what comes of it (``plan``).
+Not here: the program (``program``), its result (``plan``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``truth.json``: what a simulated fleet was made to be, and what came of it exactly.
+"""``truth.json``: what a simulated fleet was made to be, and its exact figures.
 
 In: the plan and the tally of everything generated. Out: one document. Figures named ``true_*`` or by their
 effect are the generator's inputs; those beside counts are sums over the rows that were written (before

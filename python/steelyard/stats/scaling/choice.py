@@ -340,7 +340,7 @@ def _with_figures(chosen: Chosen) -> Chosen:
 
     at = figure("at")
     if form.is_searched:
-        # Between the steps on either side nothing tells where.
+        # The readings do not show where between the steps on either side.
         cpus = chosen.cpus
         at = Figure(at.value, float(cpus[cpus <= at.value][-1]), float(cpus[cpus > at.value][0]))
     node = None if form.inner is None else figure("inner_worth")

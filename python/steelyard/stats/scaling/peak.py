@@ -21,7 +21,7 @@ from steelyard.stats.scaling.law import LawFit, Parameter
 FALL_RATIO = 0.05
 """A last step that is lower than the best one by less is as high."""
 FALL_RATIO_ALONE = 0.15
-"""The same where nothing tells the noise."""
+"""The same where the noise is not known."""
 FALL_BY_CHANCE = 0.05
 NEAR = 1.5
 """A peak up to this many times the most CPUs is near what was measured."""

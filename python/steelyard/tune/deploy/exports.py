@@ -4,7 +4,7 @@ In: what to write where. Out: texts. The script needs a shell and coreutils; reg
 ``wrmsr`` of msr-tools. It saves what it changes before it changes anything, and puts it back.
 
 Invariant: no function of the script counts on ``set -e``, which a shell ignores wherever a result is looked
-at: each step says itself what comes of its failure.
+at: each step says itself what its failure does.
 
 Not here: levels (``softsku``).
 """

@@ -190,7 +190,7 @@ STATISTICS = (
                 before="52 %",
                 trials=200,
                 is_limit=True,
-                note="nothing tells of the racks: declare them; counted is a difference where there is none",
+                note="no label shows the racks: declare them; counted is a difference where there is none",
             ),
             Situation(
                 "any look, racks sd 10 %, 2 racks an arm, in names",

@@ -21,7 +21,7 @@ pub const BYTES: u64 = 8 << 20;
 
 const NAME: &str = "audit.jsonl";
 
-/// One line: what was done, why, by which evidence, from which value to which, and what came of it.
+/// One line: what was done, why, by which evidence, from which value to which, and the outcome.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Line<'a> {
     /// `spec`, `incident`, `cap`, `undo`, `clock` ...
@@ -40,7 +40,7 @@ pub struct Line<'a> {
     /// The knobs, with the value before and the value while a cap lasts.
     #[serde(skip_serializing_if = "<[Change]>::is_empty")]
     pub changes: &'a [Change],
-    /// What came of it.
+    /// The outcome.
     pub outcome: String,
 }
 

@@ -44,7 +44,7 @@ pub struct Entry {
     pub until_unix_s: f64,
     /// The incident that it answers, as far as it is known.
     pub incident: Incident,
-    /// What came of it: an entry that says so needs only its incident reported.
+    /// The outcome: an entry with one needs only its incident reported.
     pub ended: Option<Ended>,
 }
 

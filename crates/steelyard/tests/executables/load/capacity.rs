@@ -1,4 +1,4 @@
-//! Capacity searches and sweeps against a server whose capacity is known, and what becomes of them when it is
+//! Capacity searches and sweeps against a server whose capacity is known, and how they end when it is
 //! not there, goes away, or is too slow.
 
 use std::io::{BufRead, BufReader};

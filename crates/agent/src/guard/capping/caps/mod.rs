@@ -47,7 +47,7 @@ pub enum CapError {
     },
 }
 
-/// What came of putting a cap's knobs back.
+/// Outcome of putting a cap's knobs back.
 #[derive(Debug)]
 pub enum Undoing {
     /// They were put back.
@@ -420,7 +420,7 @@ fn tell(now: Moment, entry: &Entry, why: &str, undoing: &Undoing, audit: &mut Au
 /// What a replay found.
 #[derive(Debug, Default)]
 pub struct Replayed {
-    /// Caps that were taken back, or had been, with what came of it.
+    /// Caps that were taken back, or had been, with the outcome.
     pub ended: Vec<Entry>,
     /// Caps that could not be taken back; their entries stay.
     pub failed: Vec<(Entry, QuotaError)>,
@@ -428,7 +428,7 @@ pub struct Replayed {
     pub unreadable: Vec<PathBuf>,
 }
 
-/// Takes back what an agent left capped, of the entries that are `meant`. Entries stay in the journal, with what came of them,
+/// Takes back what an agent left capped, of the entries that are `meant`. Entries stay in the journal, with their outcome,
 /// until [`forget`], so that their incidents can still be reported.
 pub fn replay(
     journal: &Journal,
