@@ -329,15 +329,16 @@ impl Profiler for ProcessProfiler {
         };
         let child = self.child.take()?;
         if !status.success() {
-            let mut said = String::new();
+            let mut stderr = String::new();
             if let Some(mut errors) = child.stderr {
-                let _ = io::Read::read_to_string(&mut io::Read::take(&mut errors, 4096), &mut said);
+                let _ =
+                    io::Read::read_to_string(&mut io::Read::take(&mut errors, 4096), &mut stderr);
             }
-            let said = crate::identity::rules::clean(said.trim());
-            return Some(Err(if said.is_empty() {
+            let stderr = crate::identity::rules::clean(stderr.trim());
+            return Some(Err(if stderr.is_empty() {
                 status.to_string()
             } else {
-                said
+                stderr
             }));
         }
         let read = self

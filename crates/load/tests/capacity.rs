@@ -8,7 +8,7 @@ mod queue;
 
 use queue::{COLLAPSING, PLAIN, Queue, TIERS, WALL_VARYING};
 use steelyard_load::capacity::curve::Bound;
-use steelyard_load::capacity::evidence::{Said, Share};
+use steelyard_load::capacity::evidence::{Judgement, Share};
 use steelyard_load::capacity::posterior::Prior;
 use steelyard_load::capacity::search::{Ended, Limits, Plan, Probe, Purpose, Search, Seen, Step};
 use steelyard_load::capacity::served::Served;
@@ -53,7 +53,7 @@ fn find_sharp(prior: Prior, capacity: f64, generator: f64) -> Search {
         };
         search.tell(Seen {
             probe,
-            said: Said {
+            judgement: Judgement {
                 met,
                 met_probability: f64::from(u8::from(met)),
                 share: Some(share),
@@ -197,7 +197,7 @@ fn a_few_slow_requests_at_any_rate_do_not_make_a_wall_a_slope() {
                 measure_s,
                 purpose: Purpose::Narrow,
             },
-            said: Said {
+            judgement: Judgement {
                 met,
                 met_probability: f64::from(u8::from(met)),
                 share: Some(Share {

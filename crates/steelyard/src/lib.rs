@@ -145,10 +145,13 @@ pub fn usage(command: &clap::Command, mut error: clap::Error) -> String {
     error.remove(ContextKind::Usage);
     let text = error.render().to_string();
     // The last paragraph points to --help. What the user typed stands before it, whatever it holds.
-    let said = text
+    let message = text
         .rsplit_once("\n\nFor more information")
-        .map_or(text.as_str(), |(said, _)| said);
-    let paragraphs = said.strip_prefix("error: ").unwrap_or(said).split("\n\n");
+        .map_or(text.as_str(), |(message, _)| message);
+    let paragraphs = message
+        .strip_prefix("error: ")
+        .unwrap_or(message)
+        .split("\n\n");
     let lines = paragraphs.map(|paragraph| {
         let words: Vec<&str> = paragraph.split_whitespace().collect();
         words

@@ -118,8 +118,8 @@ class HostTrials:
             return self._of_run(output, host)
         if code != 0:
             lines = [line for line in output.splitlines() if line.strip()]
-            said = f": {lines[-1]}" if lines else ""
-            return Measured(None, f"{host}: {Path(arm.command[0]).name} exited with code {code}{said}")
+            message = f": {lines[-1]}" if lines else ""
+            return Measured(None, f"{host}: {Path(arm.command[0]).name} exited with code {code}{message}")
         minutes = [float(part) for part in end.groups()[3:]]
         took = {
             ELAPSED: (int(end[3]) - int(end[2])) / 1e9,

@@ -121,8 +121,8 @@ class LiveTrials:
             if not KINDS[spec.kind].live:
                 afterwards.collect(spec, path, span, self.directory)
             elif not path.is_file():
-                said = (readers[index].last_line() or "").removeprefix(f"{COMM}: ")
-                afterwards.write_missing(spec, path, said or "its reader ended")
+                message = (readers[index].last_line() or "").removeprefix(f"{COMM}: ")
+                afterwards.write_missing(spec, path, message or "its reader ended")
         return begin_ns, end_ns, breach
 
     def _watch(self, specs: Sequence[Spec], folder: Path, window_s: float, interval_s: float) -> str | None:

@@ -292,8 +292,8 @@ class Commands:
         ending = process.stop(0.0)
         if ending.code == 0:
             return None
-        said = process.last_line()
-        return f"{Path(program).name} {ending}" + (f": {said}" if said else "")
+        message = process.last_line()
+        return f"{Path(program).name} {ending}" + (f": {message}" if message else "")
 
 
 def make_way(log: Path) -> None:

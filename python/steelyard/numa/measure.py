@@ -87,8 +87,8 @@ def measure(request: ScoreRequest) -> NumaScore:
     return parse(NumaScore, done.stdout, where=_NAME)
 
 
-def _failure(code: int, said: str) -> SteelyardError:
-    line = " ".join(said.split()).removeprefix(f"{_NAME}: ") or f"{_NAME} ended with {code}"
+def _failure(code: int, stderr: str) -> SteelyardError:
+    line = " ".join(stderr.split()).removeprefix(f"{_NAME}: ") or f"{_NAME} ended with {code}"
     if code == ExitCode.USAGE:
         return UsageError(line)
     if code == ExitCode.ENVIRONMENT:

@@ -58,8 +58,8 @@ def parse(model: type[R], text: str | bytes, *, where: str) -> R:
         first = error.errors()[0]
         place = shown_place(".".join(map(str, first["loc"])))
         # What a validator of several fields says has no place, and pydantic's word before it.
-        said = first["msg"].removeprefix("Value error, ")
-        wrong = f"{place}: {said}" if place else said
+        message = first["msg"].removeprefix("Value error, ")
+        wrong = f"{place}: {message}" if place else message
         raise RecordError(f"{where}: no record of kind {model.KIND!r}: {wrong}") from error
     except RecursionError as error:
         raise RecordError(f"{where}: no record of kind {model.KIND!r}: it nests too deeply") from error

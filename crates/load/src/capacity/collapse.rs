@@ -62,9 +62,9 @@ fn rate(one: &Seen) -> f64 {
 fn lost(seen: &[Seen], held_per_s: f64, served_per_s: f64) -> Option<f64> {
     let pairs = seen
         .windows(2)
-        .filter(|pair| pair[0].said.met && rate(&pair[0]) > served_per_s);
-    let healthy = pairs.map(|pair| &pair[1]).filter(|one| !one.said.met);
-    let above = |one: &&Seen| !one.said.met && rate(one) > held_per_s;
+        .filter(|pair| pair[0].judgement.met && rate(&pair[0]) > served_per_s);
+    let healthy = pairs.map(|pair| &pair[1]).filter(|one| !one.judgement.met);
+    let above = |one: &&Seen| !one.judgement.met && rate(one) > held_per_s;
     let lowest = healthy.filter(above).map(rate).min_by(f64::total_cmp);
     lowest.or_else(|| seen.iter().filter(above).map(rate).max_by(f64::total_cmp))
 }
@@ -75,7 +75,9 @@ pub fn overload(seen: &[Seen]) -> Overload {
     let surely = |one: &Seen, deviations: f64| {
         one.served.late_per_s * (1.0 + deviations / one.served.late_completed.max(16.0).sqrt())
     };
-    let met = seen.iter().filter(|one| one.said.met && !one.served.busy);
+    let met = seen
+        .iter()
+        .filter(|one| one.judgement.met && !one.served.busy);
     let most = met.map(|one| surely(one, -SURE)).fold(0.0, f64::max);
     let busy: Vec<&Seen> = seen
         .iter()
@@ -93,7 +95,7 @@ pub fn overload(seen: &[Seen]) -> Overload {
     }
     let held_per_s = seen
         .iter()
-        .filter(|one| one.said.met)
+        .filter(|one| one.judgement.met)
         .map(|one| one.probe.rate_per_s)
         .fold(0.0, f64::max);
     let least = less.iter().copied().fold(f64::INFINITY, f64::min).exp();
@@ -117,8 +119,8 @@ pub fn overload(seen: &[Seen]) -> Overload {
     // It has come back where the next probe meets what a collapsed server does not serve.
     let back = seen[first..]
         .windows(2)
-        .filter(|pair| pair[0].said.met && rate(&pair[0]) < served_per_s)
-        .filter(|pair| pair[1].said.met && rate(&pair[1]) > served_per_s)
+        .filter(|pair| pair[0].judgement.met && rate(&pair[0]) < served_per_s)
+        .filter(|pair| pair[1].judgement.met && rate(&pair[1]) > served_per_s)
         .map(|pair| rate(&pair[0]))
         .max_by(f64::total_cmp);
     match lost {
@@ -134,7 +136,7 @@ pub fn overload(seen: &[Seen]) -> Overload {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::Said;
+    use super::super::evidence::Judgement;
     use super::super::served::Served;
     use super::super::steps::{Probe, Purpose};
     use super::*;
@@ -149,7 +151,7 @@ mod tests {
                 measure_s: 10.0,
                 purpose: Purpose::Narrow,
             },
-            said: Said {
+            judgement: Judgement {
                 met,
                 met_probability: f64::from(u8::from(met)),
                 share: None,

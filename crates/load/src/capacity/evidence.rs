@@ -94,9 +94,9 @@ impl Share {
     }
 }
 
-/// What a probe says of the whole objective.
+/// Whether a probe met the whole objective.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Said {
+pub struct Judgement {
     /// Whether every criterion is met.
     pub met: bool,
     /// Probability that it is, but for the probe's own noise.
@@ -154,7 +154,7 @@ pub fn weigh(slo: &Slo, counted: &Counted) -> Vec<Criterion> {
 ///
 /// A criterion that is silent has no say while another share speaks: it would hold every short probe near one
 /// half, at any rate, and the search where it began. Whether it is met counts all the same.
-pub fn sum_up(criteria: &[Criterion]) -> Said {
+pub fn sum_up(criteria: &[Criterion]) -> Judgement {
     let speaks = |criterion: &&Criterion| !criterion.silent;
     let mut decisive: Vec<&Criterion> = criteria.iter().filter(speaks).collect();
     if !decisive.iter().any(|criterion| criterion.share.is_some()) {
@@ -179,7 +179,7 @@ pub fn sum_up(criteria: &[Criterion]) -> Said {
         });
     // Only the throughput says no: the distance of the others would say yes.
     let other = least.is_some_and(|c| c.share.is_none() && c.met_probability < 0.5);
-    Said {
+    Judgement {
         met: criteria.iter().all(|criterion| criterion.met),
         met_probability: least.map_or(0.0, |criterion| criterion.met_probability),
         share: nearest
@@ -357,8 +357,8 @@ mod tests {
 
     fn probability(counted: &Counted) -> (bool, f64) {
         let slo: Slo = "p95<=1ms".parse().unwrap();
-        let said = sum_up(&weigh(&slo, counted)[..1]);
-        (said.met, said.met_probability)
+        let judgement = sum_up(&weigh(&slo, counted)[..1]);
+        (judgement.met, judgement.met_probability)
     }
 
     #[test]
@@ -387,14 +387,20 @@ mod tests {
         let criteria = weigh(&slo, &few);
         let errors = criteria.iter().find(|c| c.name == "errors").unwrap();
         assert!(errors.silent && errors.met && errors.met_probability < 0.6);
-        let said = sum_up(&criteria);
-        assert!(said.met && said.met_probability > 0.8, "{said:?}");
-        assert!(said.share.unwrap().excess() < -1.0, "{said:?}");
+        let judgement = sum_up(&criteria);
+        assert!(
+            judgement.met && judgement.met_probability > 0.8,
+            "{judgement:?}"
+        );
+        assert!(judgement.share.unwrap().excess() < -1.0, "{judgement:?}");
         // One error speaks.
         let mut one = few;
         one.whole.errors = 1;
-        let said = sum_up(&weigh(&slo, &one));
-        assert!(!said.met && said.met_probability < 0.5, "{said:?}");
+        let judgement = sum_up(&weigh(&slo, &one));
+        assert!(
+            !judgement.met && judgement.met_probability < 0.5,
+            "{judgement:?}"
+        );
     }
 
     #[test]
@@ -409,8 +415,8 @@ mod tests {
             },
             ..Counted::default()
         };
-        let said = sum_up(&weigh(&slo, &none));
-        assert_eq!((said.met, said.met_probability), (false, 0.0));
+        let judgement = sum_up(&weigh(&slo, &none));
+        assert_eq!((judgement.met, judgement.met_probability), (false, 0.0));
     }
 
     #[test]

@@ -223,11 +223,11 @@ impl Capacity {
                 return Ok(End::Lost);
             }
             let criteria = weigh(&self.slo, &offered.counted);
-            let said = sum_up(&criteria);
-            let generator_bound = !said.met && self.is_generator_bound(&offered);
+            let judgement = sum_up(&criteria);
+            let generator_bound = !judgement.met && self.is_generator_bound(&offered);
             search.tell(Seen {
                 probe: asked,
-                said,
+                judgement,
                 throughput_per_s: offered.result.throughput_per_s,
                 served: Served::of(&offered.counted, asked.measure_s, &search.plan().bound),
                 generator_bound,
@@ -246,8 +246,8 @@ impl Capacity {
         generator_bound: bool,
         offered: Offered,
     ) -> CapacityProbe {
-        let said = sum_up(criteria);
-        let outcome = match (said.met, generator_bound) {
+        let judgement = sum_up(criteria);
+        let outcome = match (judgement.met, generator_bound) {
             (true, _) => "met",
             (false, false) => "unmet",
             (false, true) => "generator",
@@ -259,7 +259,7 @@ impl Capacity {
             begin_ns: offered.result.begin_ns,
             end_ns: offered.result.end_ns,
             outcome: outcome.to_owned(),
-            met_probability: said.met_probability,
+            met_probability: judgement.met_probability,
             criteria: self.criteria(criteria, &offered),
             offered_per_s: offered.result.offered_per_s.unwrap_or(asked.rate_per_s),
             throughput_per_s: offered.result.throughput_per_s,

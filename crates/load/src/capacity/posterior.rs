@@ -16,7 +16,7 @@
 //! methods (Kontsevich and Tyler 1999), hidden Markov filtering (Rabiner 1989).
 
 use super::curve::{Bound, Curve};
-use super::evidence::{Said, normal_cdf};
+use super::evidence::{Judgement, normal_cdf};
 use super::occupation::Spell;
 pub use super::prior::Prior;
 use super::prior::{LAPSE, SLOWED, Table, curves};
@@ -51,7 +51,7 @@ const NOTHING: f64 = 1e-5;
 pub struct Posterior {
     prior: Prior,
     bound: Bound,
-    probes: Vec<(f64, Said, Spell, Option<Served>)>,
+    probes: Vec<(f64, Judgement, Spell, Option<Served>)>,
     /// Logarithm of the first grid rate, and the distance of the grid's rates.
     first: f64,
     step: f64,
@@ -170,29 +170,35 @@ impl Posterior {
         (self.first + position * self.step).exp()
     }
 
-    /// Takes in what a probe at `rate_per_s` said.
+    /// Takes in the judgement of a probe at `rate_per_s`.
     pub fn tell(
         &mut self,
         rate_per_s: f64,
-        said: &Said,
+        judgement: &Judgement,
         measure_s: f64,
         warmup_s: f64,
         served: Option<Served>,
     ) {
-        let share = said.share.unwrap_or_default();
+        let share = judgement.share.unwrap_or_default();
         let spell = Spell {
             bad: share.bad,
             all: share.all,
             measure_s,
             warmup_s,
         };
-        self.probes.push((rate_per_s, *said, spell, served));
-        self.take_in(rate_per_s, said, &spell, served);
+        self.probes.push((rate_per_s, *judgement, spell, served));
+        self.take_in(rate_per_s, judgement, &spell, served);
         self.trim();
     }
 
-    fn take_in(&mut self, rate_per_s: f64, said: &Said, spell: &Spell, served: Option<Served>) {
-        let tables = self.tables(said, spell, rate_per_s, served);
+    fn take_in(
+        &mut self,
+        rate_per_s: f64,
+        judgement: &Judgement,
+        spell: &Spell,
+        served: Option<Served>,
+    ) {
+        let tables = self.tables(judgement, spell, rate_per_s, served);
         let cells = self.column.len();
         let x = rate_per_s.ln();
         for row in &mut self.rows {
@@ -214,7 +220,7 @@ impl Posterior {
     /// For each curve the likelihood of a probe over the logarithm of its rate over a load's capacity.
     fn tables(
         &self,
-        said: &Said,
+        judgement: &Judgement,
         spell: &Spell,
         rate_per_s: f64,
         served: Option<Served>,
@@ -229,14 +235,14 @@ impl Posterior {
         for row in &self.rows {
             used[row.curve] = true;
         }
-        let bound = said.share.map_or(self.bound, |share| share.bound);
+        let bound = judgement.share.map_or(self.bound, |share| share.bound);
         let table = |(index, (curve, _)): (usize, (Curve, f64))| {
             used[index].then(|| {
                 let all = curve.saturation(&self.bound).ln();
                 let plain = Table::of(first, step, count, |above: f64| {
-                    let share = match said.share {
+                    let share = match judgement.share {
                         Some(_) => curve.at(&bound, above.exp(), gap_s).likelihood(spell),
-                        None => side(above, said.met_probability),
+                        None => side(above, judgement.met_probability),
                     };
                     let served = served.map_or(1.0, |served| {
                         served.likelihood(rate_per_s, all - above, &curve, &self.bound)
@@ -267,9 +273,9 @@ impl Posterior {
             let mut finer = Self::over(self.prior, self.bound, range, FINE);
             let kept: Vec<_> = self.rows.iter().map(Row::key).collect();
             finer.rows.retain(|row| kept.contains(&row.key()));
-            for (rate_per_s, said, spell, served) in std::mem::take(&mut self.probes) {
-                finer.take_in(rate_per_s, &said, &spell, served);
-                finer.probes.push((rate_per_s, said, spell, served));
+            for (rate_per_s, judgement, spell, served) in std::mem::take(&mut self.probes) {
+                finer.take_in(rate_per_s, &judgement, &spell, served);
+                finer.probes.push((rate_per_s, judgement, spell, served));
             }
             *self = finer;
         } else if to - from < cells * 3 / 4 {
@@ -419,11 +425,11 @@ mod tests {
     };
 
     /// What a long probe of many requests says when so large a share of them was slow.
-    fn said(share: f64) -> Said {
+    fn judgement(share: f64) -> Judgement {
         let all = 2000.0;
         let bad = (share * all).round();
         let met = share <= BOUND.ratio;
-        Said {
+        Judgement {
             met,
             met_probability: f64::from(u8::from(met)),
             share: Some(Share {
@@ -438,10 +444,10 @@ mod tests {
     fn a_guess_is_doubled_and_halved() {
         let mut posterior = Posterior::new(Prior::Guess(1000.0), BOUND);
         assert!((posterior.quantile(0.5) / 1000.0 - 1.0).abs() < 0.3);
-        posterior.tell(1000.0, &said(0.0), 5.0, 1.0, None);
+        posterior.tell(1000.0, &judgement(0.0), 5.0, 1.0, None);
         let up = posterior.quantile(0.5);
         assert!((1_200.0..6_000.0).contains(&up), "{up}");
-        posterior.tell(2000.0, &said(1.0), 5.0, 1.0, None);
+        posterior.tell(2000.0, &judgement(1.0), 5.0, 1.0, None);
         let between = posterior.quantile(0.5);
         assert!((1_000.0..2_000.0).contains(&between), "{between}");
     }
@@ -453,10 +459,10 @@ mod tests {
             completed: 5000.0,
         };
         let mut posterior = Posterior::new(closed, BOUND);
-        posterior.tell(300.0, &said(0.9), 5.0, 1.0, None);
+        posterior.tell(300.0, &judgement(0.9), 5.0, 1.0, None);
         for _ in 0..4 {
-            posterior.tell(800.0, &said(0.01), 5.0, 1.0, None);
-            posterior.tell(900.0, &said(0.15), 5.0, 1.0, None);
+            posterior.tell(800.0, &judgement(0.01), 5.0, 1.0, None);
+            posterior.tell(900.0, &judgement(0.15), 5.0, 1.0, None);
         }
         let (low, high) = (posterior.quantile(0.05), posterior.quantile(0.95));
         assert!(low > 700.0 && high < 960.0, "{low} {high}");
@@ -469,7 +475,7 @@ mod tests {
 
     #[test]
     fn a_probe_without_a_share_says_on_which_side_it_was() {
-        let said = |met_probability| Said {
+        let judgement = |met_probability| Judgement {
             met: met_probability > 0.5,
             met_probability,
             share: None,
@@ -480,10 +486,10 @@ mod tests {
         };
         let before = Posterior::new(closed, BOUND);
         let mut after = before.clone();
-        after.tell(800.0, &said(0.5), 5.0, 1.0, None);
+        after.tell(800.0, &judgement(0.5), 5.0, 1.0, None);
         assert!((before.quantile(0.3) / after.quantile(0.3) - 1.0).abs() < 0.02);
         for _ in 0..3 {
-            after.tell(800.0, &said(0.0), 5.0, 1.0, None);
+            after.tell(800.0, &judgement(0.0), 5.0, 1.0, None);
         }
         assert!(after.below(850.0) > 0.9, "{}", after.below(850.0));
     }

@@ -101,7 +101,7 @@ fn changing(answer: Answer) -> Option<CapacityChanging> {
 fn tried((search, answer): (&Search, Answer)) -> CapacityTried {
     let unloaded = |met| {
         let mut seen = search.seen().iter();
-        seen.any(|seen| seen.probe.purpose == Purpose::Unloaded && seen.said.met == met)
+        seen.any(|seen| seen.probe.purpose == Purpose::Unloaded && seen.judgement.met == met)
     };
     CapacityTried {
         met_per_s: answer.met_per_s,
@@ -336,9 +336,9 @@ fn monotone(trail: &Trail, answer: &Answer) -> Check {
         .map_or(&[][..], |search| search.seen());
     let far = 1.0 + 4.0 * answer.spread_ratio;
     let upside_down = seen.iter().filter(|unmet| {
-        unmet.said.met_probability < 0.05
+        unmet.judgement.met_probability < 0.05
             && seen.iter().any(|met| {
-                met.said.met_probability > 0.95
+                met.judgement.met_probability > 0.95
                     && met.probe.rate_per_s > unmet.probe.rate_per_s * far
             })
     });

@@ -8,7 +8,7 @@
 //! relaxation time, then several of them, as the time that is left allows.
 //!
 //! Invariants: never more probes or time than allowed, but for the shortest probe; an answer is given
-//! whatever the probes said; no interval is stated that the probes cannot bear. Not here: what a probe does
+//! whatever the probes show; no interval is stated that the probes cannot bear. Not here: what a probe does
 //! ([`super::measure`]).
 
 use super::collapse::{Collapse, Overload, overload};
@@ -87,12 +87,12 @@ impl Search {
     }
 
     fn highest_met(&self) -> Option<f64> {
-        let met = self.seen.iter().filter(|seen| seen.said.met);
+        let met = self.seen.iter().filter(|seen| seen.judgement.met);
         met.map(|seen| seen.probe.rate_per_s).max_by(f64::total_cmp)
     }
 
     fn lowest_unmet(&self) -> Option<f64> {
-        let unmet = self.seen.iter().filter(|seen| !seen.said.met);
+        let unmet = self.seen.iter().filter(|seen| !seen.judgement.met);
         unmet
             .map(|seen| seen.probe.rate_per_s)
             .min_by(f64::total_cmp)
@@ -121,7 +121,7 @@ impl Search {
         } = seen.probe;
         self.posterior.tell(
             rate_per_s,
-            &seen.said,
+            &seen.judgement,
             measure_s,
             warmup_s,
             (!seen.generator_bound).then_some(seen.served),
@@ -155,7 +155,7 @@ impl Search {
         let failed_at_floor = self
             .seen
             .iter()
-            .filter(|seen| !seen.said.met && seen.probe.rate_per_s <= floor * 1.001);
+            .filter(|seen| !seen.judgement.met && seen.probe.rate_per_s <= floor * 1.001);
         let never = self.highest_met().is_none();
         if never && failed_at_floor.count() >= 2 {
             return Step::Done(Ended::NeverMet);
@@ -257,7 +257,7 @@ impl Search {
             }
             Overload::Collapsed(collapse) => {
                 let last = self.seen.last()?;
-                let met = last.said.met;
+                let met = last.judgement.met;
                 if met && last.probe.rate_per_s > collapse.served_per_s {
                     let rate = (collapse.held_per_s * collapse.lost_per_s).sqrt();
                     return Some((rate, Purpose::Narrow));
@@ -293,7 +293,9 @@ impl Search {
     fn generator_sets_the_edge(&self) -> bool {
         let (low, high) = self.credible();
         let near = self.seen.iter().filter(|seen| {
-            !seen.said.met && seen.probe.rate_per_s >= low && seen.probe.rate_per_s <= high * 1.25
+            !seen.judgement.met
+                && seen.probe.rate_per_s >= low
+                && seen.probe.rate_per_s <= high * 1.25
         });
         let (mut all, mut generator) = (0, 0);
         for seen in near {
@@ -407,7 +409,10 @@ impl Search {
             let measure_s = seen.probe.measure_s;
             let done = seen.throughput_per_s * measure_s;
             served = served.max(surely(done, measure_s, 3.0));
-            let share = seen.said.share.map_or(0.0, |share| share.bad / share.all);
+            let share = seen
+                .judgement
+                .share
+                .map_or(0.0, |share| share.bad / share.all);
             if share > OVERLOADED {
                 all += done;
                 time_s += measure_s;

@@ -6,7 +6,7 @@ use steelyard_record::BOUNDS;
 
 use super::collapse::{Collapse, Overload};
 use super::curve::Bound;
-use super::evidence::Said;
+use super::evidence::Judgement;
 use super::served::{Changing, Served};
 use crate::slo::Slo;
 
@@ -101,8 +101,8 @@ pub struct Probe {
 pub struct Seen {
     /// The probe.
     pub probe: Probe,
-    /// What it said of the objective.
-    pub said: Said,
+    /// Whether it met the objective.
+    pub judgement: Judgement,
     /// Completed requests per second.
     pub throughput_per_s: f64,
     /// What it completed while requests waited.

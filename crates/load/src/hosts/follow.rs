@@ -67,7 +67,9 @@ impl Follow {
         length_ns: u64,
         duration_ns: u64,
     ) -> Result<(), LoadError> {
-        let Some(phase_reported) = self.phase_reported else { return Ok(()) };
+        let Some(phase_reported) = self.phase_reported else {
+            return Ok(());
+        };
         for (member, seen) in members.iter().zip(&mut self.seen) {
             for interval in &member.load().intervals[*seen..] {
                 self.row.counts.add(&interval.counts);

@@ -446,7 +446,10 @@ mod tests {
         assert!(!silent.take_reports().unwrap());
         thread::sleep(Duration::from_millis(400));
         let message = silent.take_reports().unwrap_err().to_string();
-        assert!(message.contains("no message from it for 300ms"), "{message}");
+        assert!(
+            message.contains("no message from it for 300ms"),
+            "{message}"
+        );
         let alive = r#"while :; do echo '{"report":"alive"}'; sleep 0.1; done"#;
         let mut living = member(&format!("{HELLO}; {alive}"));
         wait(&mut living).unwrap();

@@ -73,15 +73,15 @@ def _hot(conditions: Conditions) -> Finding | None:
     where = profile.modules.get(name)
     step = "Look at its callers in the flame graph, and at its instructions (perf annotate)."
     if (library := _unnamed(name)) is not None:
-        said = f"{library}, whose functions have no name here"
+        what = f"{library}, whose functions have no name here"
         step = (
             "Install its debug symbols (the package -dbgsym, libc6-dbg for the C library, or debuginfod),"
             " and profile again."
         )
     else:
-        said = f"{name}{f' ({where})' if where else ''} itself"
+        what = f"{name}{f' ({where})' if where else ''} itself"
     return Finding(
-        f"{percent(share)} of the CPU time is in {said}.",
+        f"{percent(share)} of the CPU time is in {what}.",
         (
             Evidence(f"samples in {library or name}", share, "ratio", HOT_RATIO),
             Evidence("samples", float(profile.samples), "1", float(SAMPLES)),

@@ -68,18 +68,20 @@ def _flat(steps: Sequence[Step]) -> list[Limit]:
     last = steps[-1]
     at_flat = next(step.ops_per_s or 0.0 for step in steps if step.cpus == flat)
     step = next(step for step in steps if step.cpus == flat)
-    said = f"throughput {_moves(step, last, rates[-1] / at_flat - 1)} from {flat} to {last.cpus} {last.noun}s"
+    change = (
+        f"throughput {_moves(step, last, rates[-1] / at_flat - 1)} from {flat} to {last.cpus} {last.noun}s"
+    )
     idle, others = last.idle_ratio, last.others_ratio
     if idle is None and last.is_threads and last.machine_cpus is None:
         why = "how busy its CPUs are is not known: name their number in a column machine_cpus"
-        return [Limit("flat", flat, f"{said}; {why}")]
+        return [Limit("flat", flat, f"{change}; {why}")]
     if idle is None:
-        return [Limit("flat", flat, f"{said}; how busy CPUs are is not known")]
+        return [Limit("flat", flat, f"{change}; how busy CPUs are is not known")]
     if idle > IDLE_ABOVE:
-        return [Limit("idle", flat, f"{said} while CPUs are idle for {idle:.0%} of the time")]
+        return [Limit("idle", flat, f"{change} while CPUs are idle for {idle:.0%} of the time")]
     if others is not None and others > OTHERS_ABOVE:
-        return [Limit("others", flat, f"{said}, and other processes have {others:.0%} of the CPUs' time")]
-    return [Limit("busy", flat, f"{said}, and CPUs are busy for {1 - idle:.0%} of the time")]
+        return [Limit("others", flat, f"{change}, and other processes have {others:.0%} of the CPUs' time")]
+    return [Limit("busy", flat, f"{change}, and CPUs are busy for {1 - idle:.0%} of the time")]
 
 
 def _moves(first: Step, last: Step, growth: float) -> str:

@@ -336,9 +336,9 @@ class _Blocks:
         try:
             answer = json.loads(answer_path(path).read_text())
         except OSError as error:
-            said = process.last_line()
+            message = process.last_line()
             raise WorkloadFailedError(
-                f"{process.name} {process.stop(0.0)}" + (f": {said}" if said else ""),
+                f"{process.name} {process.stop(0.0)}" + (f": {message}" if message else ""),
                 hint=f"see {process.log}",
             ) from error
         if "message" in answer:

@@ -132,6 +132,6 @@ def _is_lost(error: failures.ProtocolError) -> bool:
 
 def _line(error: object) -> str:
     """Return an error's text in one line that can be shown."""
-    said = getattr(error, "strerror", None) or str(error)
-    words = " ".join(str(said).split())
+    reason = getattr(error, "strerror", None) or str(error)
+    words = " ".join(str(reason).split())
     return "".join(letter for letter in words if letter.isprintable())[:200] or type(error).__name__

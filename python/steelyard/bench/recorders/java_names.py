@@ -122,10 +122,10 @@ def _reason_of(jvm: Jvm, wait: Callable[[float], None]) -> str | None:
         wait(_TICK_S)
         waited_s += _TICK_S
     try:
-        code, said = _answer(jvm)
+        code, message = _answer(jvm)
     except OSError as error:
         return error.strerror or str(error)
-    return None if code == "0" and jvm.map.exists() else said or f"its answer was {code!r}"
+    return None if code == "0" and jvm.map.exists() else message or f"its answer was {code!r}"
 
 
 def _answer(jvm: Jvm) -> tuple[str, str]:
@@ -142,5 +142,5 @@ def _answer(jvm: Jvm) -> tuple[str, str]:
         while (read := client.recv(4096)) and len(answer) < _MOST_BYTES:
             answer += read
             client.settimeout(max(until - time.monotonic(), 0.001))
-    code, _, said = answer.decode(errors="replace").partition("\n")
-    return code.strip(), next((line for line in reversed(said.splitlines()) if line.strip()), "").strip()
+    code, _, message = answer.decode(errors="replace").partition("\n")
+    return code.strip(), next((line for line in reversed(message.splitlines()) if line.strip()), "").strip()

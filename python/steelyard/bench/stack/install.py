@@ -264,8 +264,8 @@ def _run_install(payload: str, folder: Path, environment: Mapping[str, str]) -> 
     except subprocess.TimeoutExpired as error:
         raise EnvironmentLacksError(f"{command[0]} took longer than {PAYLOAD_TIMEOUT_S:.0f} s") from error
     if done.returncode != 0:
-        said = _complaint(done.stderr) or f"its installation ended with {done.returncode}"
-        raise EnvironmentLacksError(f"{payload}: {said}")
+        message = _complaint(done.stderr) or f"its installation ended with {done.returncode}"
+        raise EnvironmentLacksError(f"{payload}: {message}")
 
 
 def _complaint(stderr: str) -> str:

@@ -45,8 +45,8 @@ class Done:
     begin_ns: int
     end_ns: int
     usage: resource.struct_rusage
-    said: str
-    complained: str
+    stdout: str
+    stderr: str
 
 
 class Crew:
@@ -112,7 +112,7 @@ class Crew:
 
     def _next(self, cpu: int, begin_ns: int, take: Callable[[], Task | None]) -> Done | None:
         """Run one task; return None when there is none, or when it did not end well."""
-        with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
+        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             with self.lock:
                 task = None if self._stopping else take()
                 if task is None:
@@ -120,8 +120,8 @@ class Crew:
                 process = subprocess.Popen(
                     task.command,
                     stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=complained,
+                    stdout=stdout,
+                    stderr=stderr,
                     pass_fds=task.files,
                 )
                 self._running[cpu] = process.pid
@@ -132,16 +132,16 @@ class Crew:
                 del self._running[cpu]
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
-                one = Done(task, cpu, begin_ns, end_ns, usage, _tail(said), _tail(complained))
+                one = Done(task, cpu, begin_ns, end_ns, usage, _tail(stdout), _tail(stderr))
                 if self._stopping:
                     self.stopped.append(one)
                     return None
         if process.returncode != 0:
-            self.fail(f"{task.label}: {self._reason(task, process.returncode, one.complained)}")
+            self.fail(f"{task.label}: {self._reason(task, process.returncode, one.stderr)}")
             return None
         return one
 
-    def _reason(self, task: Task, code: int, complained: str) -> str:
+    def _reason(self, task: Task, code: int, stderr: str) -> str:
         program = os.path.basename(task.command[0])
         if code < 0:
             try:
@@ -152,7 +152,7 @@ class Crew:
             if self._memory.kills_since_start():
                 limit = f": the memory limit of {self._memory.text} was reached"
             return f"{program} was killed by {name}{limit}"
-        lines = [line for line in complained.splitlines() if line.strip()]
+        lines = [line for line in stderr.splitlines() if line.strip()]
         return f"{program} exited with code {code}" + (f": {lines[-1].strip()}" if lines else "")
 
 

@@ -211,7 +211,7 @@ class Pool:
         if tally.stream is None:
             tally.stream = output
             tally.stream_bytes = output.seek(0, os.SEEK_END)
-            tally.frames = _frames(done.said)
+            tally.frames = _frames(done.stdout)
             expected = self.plan.kinds[done.task.kind].frames
             if not tally.frames:
                 self.crew.failure = f"{done.task.label}: ffmpeg encoded no frame"
@@ -252,7 +252,7 @@ class Pool:
 
     def _take_quality(self, done: Done) -> None:
         tally = self.tallies[done.task.kind]
-        psnr, ssim = _PSNR.search(done.complained), _SSIM.search(done.complained)
+        psnr, ssim = _PSNR.search(done.stderr), _SSIM.search(done.stderr)
         if psnr is None or ssim is None:
             tally.missing = "ffmpeg printed no PSNR or SSIM"
             return
@@ -336,9 +336,9 @@ def _sha256(file: IO[bytes]) -> str:
     return checksum.hexdigest()
 
 
-def _frames(said: str) -> int:
+def _frames(stdout: str) -> int:
     """Return the frames that ffmpeg's last report of its progress names."""
-    found = re.findall(r"^frame=\s*(\d+)", said, flags=re.MULTILINE)
+    found = re.findall(r"^frame=\s*(\d+)", stdout, flags=re.MULTILINE)
     return int(found[-1]) if found else 0
 
 

@@ -33,8 +33,8 @@ def versions(encoders: Sequence[Encoder]) -> str:
     Raises EnvironmentLacksError when ffmpeg, an encoder, or something to compare its streams with is missing.
     """
     path = recipe.program("ffmpeg", "transcode")
-    said = _run(path, ("-version",)).stdout.decode("utf-8", "replace")
-    words = said.split()
+    output = _run(path, ("-version",)).stdout.decode("utf-8", "replace")
+    words = output.split()
     if words[:2] != ["ffmpeg", "version"]:
         raise EnvironmentLacksError(f"{path} -version does not name a version of ffmpeg", hint=HINT)
     parts = [f"ffmpeg {words[2]}"]
@@ -53,15 +53,15 @@ def _encoder_version(path: str, encoder: Encoder) -> str:
     )
     done = _run(path, command)
     # x264 writes its version into the stream, the others print it.
-    said = (done.stderr + done.stdout).decode("utf-8", "replace")
+    output = (done.stderr + done.stdout).decode("utf-8", "replace")
     if done.returncode != 0:
-        if f"Unknown encoder '{encoder.codec}'" in said:
+        if f"Unknown encoder '{encoder.codec}'" in output:
             why = f"{path} has no encoder {encoder.codec}"
         else:
             lines = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
             why = f"{path} cannot encode with {encoder.codec}: {lines[-1] if lines else done.returncode}"
         raise EnvironmentLacksError(why, hint="--set encoders=... runs without it; or install another ffmpeg")
-    found = _VERSIONS[encoder.name].search(said)
+    found = _VERSIONS[encoder.name].search(output)
     return found[1] if found else "of unknown version"
 
 

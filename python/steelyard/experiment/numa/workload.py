@@ -121,8 +121,8 @@ class ScenarioTrials:
         if made.value is None:
             return made
         objection = looks.x.objection()
-        if objection is None and co_runner is not None and (said := co_runner.objection()) is not None:
-            objection = f"its co-runner: {said}"
+        if objection is None and co_runner is not None and (reason := co_runner.objection()) is not None:
+            objection = f"its co-runner: {reason}"
         return made if objection is None else replace(made, value=None, reason=objection)
 
     def _x(self, arm: ExperimentArm, block: int, looks: _Looks) -> Measured:
@@ -214,8 +214,8 @@ class ScenarioTrials:
             raise _NotBegunError(f"co-runner {place.co_runner} did not begin to measure in {limit_s:g} s")
 
     def _gone(self, place: ExperimentPlacement, process: Process) -> str:
-        said = process.last_line()
-        return f"co-runner {place.co_runner} {process.stop(0.0)}" + (f": {said}" if said else "")
+        message = process.last_line()
+        return f"co-runner {place.co_runner} {process.stop(0.0)}" + (f": {message}" if message else "")
 
     def _log(self, label: str) -> Path:
         path = self.directory / LOGS / f"{label}.log"

@@ -158,9 +158,9 @@ def production_line(locality: Locality, agreements: Sequence[Agreement]) -> str:
     if not agreements:
         return f"{locality.job}: no scenario to compare production with"
     words = {each.agrees for each in agreements}
-    said = agreements[-1]
+    latest = agreements[-1]
     if len(words) == 1:
-        return f"{locality.job}: production and laboratory {_says(said)}: {said.why}"
+        return f"{locality.job}: production and laboratory {_says(latest)}: {latest.why}"
     agreement = "; ".join(f"scenario {each.scenario}: {_says(each)}" for each in agreements)
     return f"{locality.job}: production and laboratory: {agreement}"
 

@@ -151,13 +151,13 @@ def _pair_subline(answer: PairAnswer) -> str:
     """Return what was judged."""
     counts = {verdict: sum(pair.verdict == verdict for pair in answer.pairs) for verdict in _WORDS}
     summary = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items())
-    said = f"{len(answer.pairs):,} pairs of {len(answer.jobs):,} jobs: {summary}."
+    sentence = f"{len(answer.pairs):,} pairs of {len(answer.jobs):,} jobs: {summary}."
     if answer.unseen:
-        said += (
+        sentence += (
             f" {answer.unseen:,} other pairs were never on one machine in the same minute: of up to"
             f" {EVERY_PAIR_OF} jobs (--job) every pair is answered."
         )
-    return said
+    return sentence
 
 
 def _pair_sections(answer: PairAnswer) -> list[Section]:

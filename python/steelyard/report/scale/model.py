@@ -29,11 +29,15 @@ def misfit_sentence(curve: CurveFit | None) -> str | None:
     if curve is None or curve.chosen is None or curve.holds:
         return None
     nearest = _NAMES[curve.chosen.best.kind]
-    said = (
+    sentence = (
         f"no model fits: readings are up to {curve.chosen.misfit_ratio:.0%} from the nearest one ({nearest}),"
         " so that there are no parameters and no prediction beyond the steps"
     )
-    return said if curve.law.blocks > 1 else f"{said}; one block does not tell this from noise: repeat it"
+    return (
+        sentence
+        if curve.law.blocks > 1
+        else f"{sentence}; one block cannot distinguish this from noise: repeat it"
+    )
 
 
 def model_sentence(curve: CurveFit, noun: str) -> str | None:
@@ -45,11 +49,11 @@ def model_sentence(curve: CurveFit, noun: str) -> str | None:
     place = f"{_interval(chosen.at)} {noun}s"
     known = f"{chosen.at.value:g} {noun}s"
     if chosen.kind is Kind.SIBLINGS:
-        said = f"cores end at {known}: each sibling beyond is worth {worth} of a core"
+        sentence = f"cores end at {known}: each sibling beyond is worth {worth} of a core"
         if chosen.node_worth is None or chosen.alike_up_to is None:
-            return said
+            return sentence
         cost = f"a NUMA node ends at {chosen.alike_up_to:g}: each {noun} beyond is worth"
-        return f"{cost} {_interval(chosen.node_worth)} of one before; {said}"
+        return f"{cost} {_interval(chosen.node_worth)} of one before; {sentence}"
     if chosen.kind is Kind.CEILING:
         rate = fmt.plain(fmt.quantity(chosen.throughput(chosen.at.value), "1/s"))
         return f"throughput has a ceiling of {rate} from {place} on: a lock, bandwidth or a quota"
@@ -128,8 +132,8 @@ def parameters(fit: LawFit, noun: str = "CPU") -> list[tuple[str, str, str]]:
         one: Parameter = getattr(fit, name)
         if name == "contention" and (one.value or 0.0) > 1:
             meaning = f"above 1: a second {noun} costs more than it does, so that this is no share"
-        said = meaning if one.is_identified else of_noun(one.reason, noun) or meaning
-        rows.append((name, number(one, unit), said))
+        words = meaning if one.is_identified else of_noun(one.reason, noun) or meaning
+        rows.append((name, number(one, unit), words))
     return rows
 
 

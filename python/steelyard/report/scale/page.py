@@ -40,7 +40,7 @@ _POINTS = 120
 
 def write_scaling(path: Path, scaling: Scaling, *, source: str, experiment: Experiment | None = None) -> Path:
     """Write the page to ``path``. Raises WorkloadFailedError when it cannot be written."""
-    said = sentences(scaling)
+    headlines = sentences(scaling)
     limits = [limit for limit in scaling.limits if limit.id in ("idle", "errors")]
     sections = [
         Section("throughput", "Throughput", (_throughput(scaling), _steps(scaling))),
@@ -54,8 +54,8 @@ def write_scaling(path: Path, scaling: Scaling, *, source: str, experiment: Expe
         path,
         "Scaling",
         [section for section in sections if section.blocks],
-        heading=said[0],
-        subline="; ".join(said[1:]),
+        heading=headlines[0],
+        subline="; ".join(headlines[1:]),
         eyebrow=(experiment.benchmark or "command") if experiment is not None else "measured elsewhere",
         level="invalid" if limits else None,
         verdict="the workload cannot use the machine" if limits else "",
@@ -130,7 +130,7 @@ def _predictions(scaling: Scaling) -> list[Block]:
         return []
     *figures, basis = PREDICTION_COLUMNS
     names = [Column(f"{scaling.noun}s"), *map(Column, figures), Column(basis, is_text=True)]
-    rows = [[*map(Cell, cells), Cell(said, is_text=True)] for *cells, said in prediction_rows(scaling)]
+    rows = [[*map(Cell, cells), Cell(words, is_text=True)] for *cells, words in prediction_rows(scaling)]
     return [table(names, rows)]
 
 
@@ -245,7 +245,7 @@ def _law(scaling: Scaling) -> list[Block]:
         return []
     columns = (Column("parameter", is_text=True), Column("value"), Column("", is_text=True))
     rows = [
-        [Cell(name), Cell(value), Cell(said, is_text=True)]
-        for name, value, said in parameters(scaling.fit, scaling.noun)
+        [Cell(name), Cell(value), Cell(words, is_text=True)]
+        for name, value, words in parameters(scaling.fit, scaling.noun)
     ]
     return [table(columns, rows)]

@@ -110,7 +110,7 @@ def test_a_misfit_is_the_first_thing_that_is_said() -> None:
     )
     found = _scaled(odd, 64)
     assert sentences(found)[0].startswith("no model fits: readings are up to ")
-    assert "one block does not tell this from noise" in sentences(found)[0]
+    assert "one block cannot distinguish this from noise" in sentences(found)[0]
     assert found.predictions[0].value is None
     assert not any("from the model" in note for note in notes(found))
 

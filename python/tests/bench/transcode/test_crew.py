@@ -17,7 +17,7 @@ def test_every_task_runs_on_the_cpu_of_its_worker_alone() -> None:
     assert crew.failure is None
     assert sorted(one.task.label for one in ended) == list("012345")
     for one in ended:
-        assert one.said.split()[-1] == str(one.cpu)
+        assert one.stdout.split()[-1] == str(one.cpu)
         assert one.usage.ru_maxrss > 0
     assert os.sched_getaffinity(0) >= set(CPUS), "only workers are pinned"
 

@@ -132,7 +132,11 @@ fn evidence() {
                 expected["windows"].as_u64(),
                 "{case_name}"
             );
-            assert_eq!(one.misses_rise, expected["misses_rise"].as_bool(), "{case_name}");
+            assert_eq!(
+                one.misses_rise,
+                expected["misses_rise"].as_bool(),
+                "{case_name}"
+            );
             assert_eq!(
                 one.refusal.as_deref(),
                 expected["refusal"].as_str(),
@@ -184,7 +188,11 @@ fn rankings() {
             .first()
             .filter(|first| first.correlation >= settings.min_correlation)
             .map(|first| first.name.task.as_str());
-        assert_eq!(likeliest, case["expected_antagonist"].as_str(), "{case_name}");
+        assert_eq!(
+            likeliest,
+            case["expected_antagonist"].as_str(),
+            "{case_name}"
+        );
         let capped = decision
             .cap_cpu_ratio
             .map(|_| suspects[decision.suspect.unwrap()].name.task.as_str());

@@ -141,14 +141,14 @@ impl S3 {
 
     fn refused(&self, what: &str, answer: &Answer) -> StoreError {
         let text = String::from_utf8_lossy(&answer.body);
-        let said = [
+        let parts = [
             between(&text, "<Code>", "</Code>"),
             between(&text, "<Message>", "</Message>"),
         ];
-        let said: Vec<&str> = said.into_iter().flatten().collect();
+        let parts: Vec<&str> = parts.into_iter().flatten().collect();
         StoreError::Access {
             place: format!("{}/{what}", self.url),
-            reason: format!("status {} {}", answer.status, clean(&said.join(": ")))
+            reason: format!("status {} {}", answer.status, clean(&parts.join(": ")))
                 .trim_end()
                 .to_owned(),
         }

@@ -154,7 +154,10 @@ fn held_processes_measure_together_when_ordered() {
         rows.map(|row| row["completed"].as_u64().unwrap())
             .sum::<u64>()
     };
-    assert!(completed_in("warmup") > 0 && completed_in("measure") > 0, "{events:?}");
+    assert!(
+        completed_in("warmup") > 0 && completed_in("measure") > 0,
+        "{events:?}"
+    );
 }
 
 #[test]

@@ -17,7 +17,13 @@ fn back_to_back_ticks_become_complete_parquet() {
     assert!(telemetry.complete);
     assert_eq!(telemetry.end_reason.as_deref(), Some("count"));
     assert_eq!((telemetry.ticks, telemetry.missed_ticks), (300, 0));
-    assert!(telemetry.cost.expect("the cost is recorded").cpu_per_tick_ns > 0.0);
+    assert!(
+        telemetry
+            .cost
+            .expect("the cost is recorded")
+            .cpu_per_tick_ns
+            > 0.0
+    );
     let memory = recording.parquet("memory");
     assert_eq!(memory.rows, 300);
     assert_eq!(memory.names[..2], ["time_ns", "total_bytes"]);
