@@ -1,7 +1,7 @@
-"""House rule: plain words, in prose and in names. Each word below was a riddle here; say what the thing is.
+"""House rule: plain words in prose and in names.
 
-A word is in the list only if it can be found without false alarms; what a word is needed for has a reason in
-`KEPT`. Not here: words whose sense depends on the sentence ("found", "said"), which a reader judges.
+`WORDS` holds only words that can be found without false alarms, each with better ones and the reason; `KEPT`
+lists the exceptions. Not here: words whose sense depends on the sentence ("found", "said"): a reader judges.
 """
 
 import re
@@ -24,7 +24,7 @@ TEXT = (*CODE, ".md", ".toml", ".java", ".c", ".h", ".js", ".css", ".j2", ".html
 
 
 class Word(NamedTuple):
-    """A word to avoid; ``kinds`` are the files in which it is looked for."""
+    """A word to avoid, as a regular expression; ``kinds`` are the suffixes of the files to search."""
 
     pattern: str
     better: str

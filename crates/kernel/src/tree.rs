@@ -3,7 +3,7 @@
 //! On the machine's own tree a file is opened once and read with `pread` from then on, which saves the path
 //! walk; the kernel makes the text anew for each read from the start. In a recorded tree (a root other than
 //! `/`) a file is opened for each read, so that files that come, go or change between ticks are seen just as
-//! they would be in the kernel's trees. Other than regular files (a FIFO) are refused there at once.
+//! they would be in the kernel's trees. Anything but a regular file, such as a FIFO, is refused there at once.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
