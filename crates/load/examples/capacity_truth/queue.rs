@@ -405,7 +405,7 @@ impl Queue {
                 counted.whole.due as f64 * counted.achieved_ratio / probe.measure_s;
             search.tell(Seen {
                 probe,
-                said,
+                judgement: said,
                 throughput_per_s,
                 served: Served::of(&counted, probe.measure_s, &plan.bound),
                 generator_bound: false,

@@ -184,8 +184,8 @@ fn errors_of_the_warm_up_are_not_of_the_phase_though_they_come_in_it() {
             let expected = format!("{errors} of {finished} finished requests failed.");
             assert_eq!(claim(&result, "errors"), expected);
             assert!(n(&result, "errors_from_before") > 10, "{result}");
-            let told = claim(&result, "unsent");
-            assert!(told.contains(" of 400 due requests"), "{told}");
+            let message = claim(&result, "unsent");
+            assert!(message.contains(" of 400 due requests"), "{message}");
             assert!(claim(&result, "achieved").contains(" for 400 due ("));
             assert!(claim(&result, "generator-late").contains(" of 400 due requests"));
         }
