@@ -270,12 +270,14 @@ def _loopback(conditions: Conditions) -> Finding | None:
     moved = card.sent_bytes_per_s.value if card else None
     if moved is None or moved < LOOPBACK_BYTES_PER_S:
         return None
+    whose = "" if conditions.target is None else " of this machine, other programs' bytes among them"
     return Finding(
-        f"{moved / 1e6:,.0f} MB/s go over the loopback interface: each byte is copied twice and"
+        f"{moved / 1e6:,.0f} MB/s go over the loopback interface{whose}: each byte is copied twice and"
         f" passes the TCP stack.",
         (Evidence("loopback", moved, "bytes/s", LOOPBACK_BYTES_PER_S),),
         "Compare with a Unix socket or shared memory between the two processes.",
         0.4,
         gain="a third to half of the CPU time of that traffic",
         sure=False,
+        blame="own" if conditions.target is None else "unknown",
     )
