@@ -86,8 +86,8 @@ fn write_phase(result: &LoadResult, seconds: f64, out: &mut dyn Write) -> io::Re
     };
     writeln!(
         out,
-        "throughput  {:.0} requests/s ({:.0} completed in the {seconds:.1} s{before})",
-        result.throughput_per_s,
+        "throughput  {} requests/s ({:.0} completed in the {seconds:.1} s{before})",
+        rate(result.throughput_per_s),
         result.throughput_per_s * seconds,
     )?;
     writeln!(
@@ -172,9 +172,9 @@ fn write_latencies(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
     for host in result.hosts.iter().flatten() {
         writeln!(
             out,
-            "{:<10}  {:.0} requests/s  p50 {:>8}  p99 {:>8}  {} connections",
+            "{:<10}  {} requests/s  p50 {:>8}  p99 {:>8}  {} connections",
             host.name,
-            host.throughput_per_s,
+            rate(host.throughput_per_s),
             time(host.response_p50_ns),
             time(host.response_p99_ns),
             host.connections
@@ -216,6 +216,16 @@ fn write_answers(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// A rate with three digits at least, as far as they say something.
+fn rate(per_s: f64) -> String {
+    let decimals = match per_s {
+        per_s if per_s < 10.0 => 2,
+        per_s if per_s < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{per_s:.decimals$}")
 }
 
 /// Bytes in the unit that fits.
