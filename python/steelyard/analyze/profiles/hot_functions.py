@@ -222,11 +222,15 @@ def _cause(ratio: Quantity, cpi: Quantity, path: Quantity) -> str:
     by_cpi = math.log(cpi.value) / math.log(ratio.value)
     slower = ratio.value > 1
     if by_cpi >= MAIN_SHARE_RATIO:
-        reason = "contention or stalls, not extra work" if slower else "fewer stalls, not less work"
+        reason = (
+            "mostly more clocks per instruction, because of contention or stalls"
+            if slower
+            else "mostly fewer clocks per instruction, because of fewer stalls"
+        )
     elif by_cpi <= 1 - MAIN_SHARE_RATIO:
-        reason = "extra work, not slower work" if slower else "less work, not faster work"
+        reason = f"mostly {'more' if slower else 'fewer'} instructions per operation"
     else:
-        reason = "both the work and its speed changed"
+        reason = "both instructions per operation and clocks per instruction changed"
     return f"{reason}: {change}"
 
 

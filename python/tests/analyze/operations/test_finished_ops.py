@@ -50,7 +50,10 @@ def test_facts_finished_ops_is_named_first_from_the_two_reports_and_counts() -> 
     assert (first.before["cycles"], first.after["cycles"]) == pytest.approx((0.0326, 0.8710))
     assert first.share_of_change.value == pytest.approx(0.914, abs=0.001)
     assert "3.94 % -> 86.67 % of instructions" in found.claim
-    assert "contention or stalls, not extra work: path length -1.9 %, CPI 20.9x" in found.claim
+    assert (
+        "mostly more clocks per instruction, because of contention or stalls: path length -1.9 %, CPI 20.9x"
+        in found.claim
+    )
 
 
 def test_facts_finished_ops_is_named_first_without_counts_and_by_either_event() -> None:
@@ -127,7 +130,7 @@ def test_the_way_back_names_what_got_cheaper() -> None:
     )
     assert found.functions[0].function == "Counter::add"
     assert found.functions[0].added_cycles_per_op.value == pytest.approx(-1837.5)
-    assert found.cause.startswith("fewer stalls")
+    assert found.cause.startswith("mostly fewer clocks per instruction")
 
 
 def test_more_instructions_for_an_operation_are_extra_work() -> None:
@@ -139,7 +142,7 @@ def test_more_instructions_for_an_operation_are_extra_work() -> None:
         iron_law(Counts(200e6, 202e6, 1e6, 1)),
     )
     assert found.functions[0].function == "b"
-    assert found.cause.startswith("extra work")
+    assert found.cause.startswith("mostly more instructions per operation")
     total = sum(change.share_of_change.value or 0 for change in found.functions)
     assert total == pytest.approx(1)
 
