@@ -61,7 +61,7 @@ def test_the_commands_of_the_guide_work(program: str, tmp_path: Path) -> None:
         assert all(step["readings"]["latency_p99_ns"] > 500 for step in document["steps"])
         assert document["loss"]["terms"]
     if program == "curve":
-        assert document["loss"]["cause"].startswith("contention or stalls")
+        assert document["loss"]["cause"].startswith("each instruction takes more clock cycles")
         assert (tmp_path / "page.html").stat().st_size > 10_000
 
 

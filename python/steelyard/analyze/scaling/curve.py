@@ -137,6 +137,16 @@ class Step:
             return None
         return max(0.0, 1 - self.readings[IDLE] - self.busy_ratio)
 
+    @property
+    def others_factor(self) -> float:
+        """Factor of throughput that others cost at most; 1 where their share was not measured.
+
+        While a CPU is idle, no thread waits for one. Without others, only the time in which all CPUs are busy
+        gets shorter, by at most what others had: the same work then takes 1 - ``others_ratio`` of the time.
+        """
+        taken = self.others_ratio or 0.0
+        return 1 / (1 - taken) if taken < 1 else math.inf
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

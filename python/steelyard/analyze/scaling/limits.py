@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from steelyard.analyze.bounds import BOUNDS
 from steelyard.analyze.scaling.curve import ERRORS, Step
+from steelyard.analyze.scaling.loss import is_main
 
 LEAST_GAIN_RATIO = 0.1
 """A step is flat where each added CPU gains less than this share of what the first one does, and all of them
@@ -20,7 +21,8 @@ together less than this share of the throughput."""
 IDLE_ABOVE = 0.25
 """CPUs in which nothing runs for more of the time are idle."""
 OTHERS_ABOVE = 0.1
-"""Where others have more of the CPUs' time, a flat curve says nothing of the workload."""
+"""Where others have more of the CPUs' time, and that is most of the loss, a flat curve says nothing of the
+workload."""
 ERRORS_GROW = 2.0
 
 
@@ -31,7 +33,7 @@ class Limit:
     id: str
     """``idle``, ``busy``, ``others``, ``flat`` or ``errors``."""
     from_cpus: int
-    """The step from which it holds."""
+    """The step from which throughput hardly grows, or errors do."""
     claim: str
 
 
@@ -66,32 +68,56 @@ def _flat(steps: Sequence[Step]) -> list[Limit]:
     if flat is None:
         return []
     last = steps[-1]
-    at_flat = next(step.ops_per_s or 0.0 for step in steps if step.cpus == flat)
-    step = next(step for step in steps if step.cpus == flat)
-    change = (
-        f"throughput {_moves(step, last, rates[-1] / at_flat - 1)} from {flat} to {last.cpus} {last.noun}s"
-    )
-    idle, others = last.idle_ratio, last.others_ratio
+    tail = [step for step in steps if step.cpus >= flat]
+    said = f"throughput {_moves(tail)}"
+    idle, others = last.idle_ratio, last.others_ratio or 0.0
     if idle is None and last.is_threads and last.machine_cpus is None:
         why = "how busy its CPUs are is not known: name their number in a column machine_cpus"
-        return [Limit("flat", flat, f"{change}; {why}")]
+        return [Limit("flat", flat, f"{said}; {why}")]
     if idle is None:
-        return [Limit("flat", flat, f"{change}; how busy CPUs are is not known")]
-    if idle > IDLE_ABOVE:
-        return [Limit("idle", flat, f"{change} while CPUs are idle for {idle:.0%} of the time")]
-    if others is not None and others > OTHERS_ABOVE:
-        return [Limit("others", flat, f"{change}, and other processes have {others:.0%} of the CPUs' time")]
-    return [Limit("busy", flat, f"{change}, and CPUs are busy for {1 - idle:.0%} of the time")]
+        return [Limit("flat", flat, f"{said}; how busy CPUs are is not known")]
+    if idle <= IDLE_ABOVE and others > OTHERS_ABOVE and is_main(last.others_factor, _lost(tail[0], last)):
+        return [Limit("others", flat, f"{said}, and other processes have {others:.0%} of the CPUs' time")]
+    # Of the time that others leave, where they have enough to be named.
+    left = 1 - others if others > OTHERS_ABOVE else 1.0
+    if idle > IDLE_ABOVE * left:
+        return [Limit("idle", flat, f"{said} while CPUs are idle for {idle:.0%} of the time")]
+    return [Limit("busy", flat, f"{said}, and CPUs are busy for {1 - idle:.0%} of the time")]
 
 
-def _moves(first: Step, last: Step, growth: float) -> str:
-    """Return how throughput changes over flat steps, which it falls over if it does so in every block."""
-    both = first.by_block.keys() & last.by_block.keys()
-    if growth < -0.05 and all(last.by_block[block] < first.by_block[block] for block in both):
+def _lost(first: Step, last: Step) -> float:
+    """Return how many times less each CPU that a step can use does at the last of flat steps."""
+    growth = (last.usable_cpus or last.cpus) / (first.usable_cpus or first.cpus)
+    return growth * (first.ops_per_s or 0.0) / (last.ops_per_s or 1.0)
+
+
+def _moves(steps: Sequence[Step]) -> str:
+    """Return how throughput changes over flat steps, by way of the highest one."""
+    first, last = steps[0], steps[-1]
+    peak = max(steps, key=lambda step: step.ops_per_s or 0.0)
+    if peak not in (first, last) and _falls(peak, last):
+        rise = f"{_change(first, peak)} from {first.cpus} to {peak.cpus} {last.noun}s"
+        return f"{rise}, and falls from {peak.cpus} to {last.cpus}"
+    return f"{_change(first, last)} from {first.cpus} to {last.cpus} {last.noun}s"
+
+
+def _change(first: Step, last: Step) -> str:
+    if _falls(first, last):
         return "falls"
+    growth = _growth(first, last)
     if growth >= 0.005:
         return f"grows by {growth:.1%} only"
     return "is flat" if abs(growth) < 0.005 else "does not grow"
+
+
+def _falls(first: Step, last: Step) -> bool:
+    """Return whether throughput falls, which it does where it is less in every block."""
+    both = first.by_block.keys() & last.by_block.keys()
+    return _growth(first, last) < -0.05 and all(last.by_block[at] < first.by_block[at] for at in both)
+
+
+def _growth(first: Step, last: Step) -> float:
+    return (last.ops_per_s or 0.0) / (first.ops_per_s or 1.0) - 1
 
 
 def _errors(steps: Sequence[Step]) -> list[Limit]:

@@ -10,6 +10,9 @@ hardware's under that software: contention for cache lines, memory, shared cores
 wait. Without counters, path length, CPI and frequency are one factor: CPU time per operation. After Chow,
 Jiang, Li and Rajput, "Software Performance Analysis: Industry Perspectives".
 
+Other processes explain at most the share of CPU time that they had (``Step.others_factor``): they are called
+the cause where that is most of the loss.
+
 Not here: which function causes it (``profiles.hot_functions``).
 """
 
@@ -20,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from steelyard.analyze.counters.iron_law import IronLaw, difference
-from steelyard.analyze.scaling.curve import Step
+from steelyard.analyze.scaling.curve import IDLE, Step
 from steelyard.analyze.values import Quantity
 
 PATH, CPI, FREQUENCY, CLOCKS, USE, COST, RUN = (
@@ -38,12 +41,14 @@ MAIN_RATIO = 0.8
 """A factor with this much of the loss, in logarithms, is called its cause."""
 OTHERS_ABOVE = 0.05
 """What others take of the CPUs' time without a word."""
+_NO_CPU_TIME = "the CPU time of both steps was not measured (cpu_s, busy_ratio or idle_ratio)"
 _CAUSES = {
     PATH: "extra work: each operation takes more instructions",
-    CPI: "contention or stalls, not extra work: each instruction takes more clocks",
+    CPI: "each instruction takes more clock cycles (CPI), because of contention or stalls; instructions per"
+    " operation are not the main cause",
     FREQUENCY: "frequency: CPUs are clocked lower",
     CLOCKS: "CPUs run fewer clocks: they wait or are clocked lower",
-    USE: "the workload leaves CPUs unused for a part of the time",
+    USE: "the workload leaves CPUs unused",
     COST: "each operation takes more CPU time",
     RUN: "each thread has a CPU for less of the time: there are fewer CPUs, or it waits",
 }
@@ -108,13 +113,46 @@ def scaling_loss(low: Step, high: Step, *, noise_factor: float = 1.0) -> Loss:
         whole = Quantity(low.ops_per_s * growth / high.ops_per_s, "1")
     shared = [_with_share(term, whole) for term in terms]
     cause = _cause(whole, shared, reason, noise_factor)
-    others = high.others_ratio or 0.0
-    if cause == _CAUSES[USE] and others > OTHERS_ABOVE:
-        cause = f"other processes had {others:.0%} of the time of the {high.cpus} CPUs"
+    if cause == _CAUSES[USE]:
+        cause = _cause_of_use(low, high, shared, whole)
     noun = "CPU" if None not in (low.usable_cpus, high.usable_cpus) else "thread"
     return Loss(
         low.cpus, high.cpus, whole, tuple(shared), cause, noun, _caveat(low, high, shared), noise_factor
     )
+
+
+def is_main(factor: float, whole: float) -> bool:
+    """Return whether a factor is most of a loss.
+
+    >>> is_main(1.37, 2.01), is_main(1.9, 2.01), is_main(1.2, 1.0)
+    (False, True, False)
+    """
+    return whole > 1 and factor > 1 and math.log(factor) >= MAIN_RATIO * math.log(whole)
+
+
+def _cause_of_use(low: Step, high: Step, terms: Sequence[LossTerm], whole: Quantity) -> str:
+    """Return why CPU use falls: other processes where their time is most of the loss, else the workload."""
+    factor = whole.value or 1.0
+    taken, before = high.others_ratio or 0.0, low.others_ratio or 0.0
+    most = min(high.others_factor, factor)
+    # What they had at the smaller step, too, cannot have made the difference.
+    if taken > OTHERS_ABOVE and is_main((1 - before) * high.others_factor, factor):
+        explains = "is enough to explain it" if most == factor else f"explains up to {_of(most, factor)}"
+        return f"other processes had {taken:.0%} of the time of the {high.cpus} CPUs, which {explains}"
+    use = next(term for term in terms if term.name == USE)
+    said = _CAUSES[USE]
+    if use.low.value is not None and use.high.value is not None:
+        said += f", CPU use falls from {use.low.value:.0%} to {use.high.value:.0%}"
+    if taken <= OTHERS_ABOVE:
+        return said
+    return (
+        f"{said}; other processes had {taken:.0%} of the CPUs' time, which explains at most"
+        f" {_of(most, factor)}"
+    )
+
+
+def _of(part: float, whole: float) -> str:
+    return f"{part:.2f}x of {whole:.2f}x"
 
 
 def _divisor(step: Step, other: Step) -> int:
@@ -125,6 +163,8 @@ def _divisor(step: Step, other: Step) -> int:
 
 def _caveat(low: Step, high: Step, terms: Sequence[LossTerm]) -> str | None:
     found = []
+    if terms and None in (low.busy_ratio, high.busy_ratio):
+        found.append("CPU use is the time in which CPUs were not idle: that of other processes is in it")
     if high.shares_cores and not low.shares_cores and any(term.name == CPI for term in terms):
         found.append(
             f"at {high.cpus} CPUs threads share cores, at {low.cpus} they do not: a part of the CPI is that,"
@@ -165,11 +205,38 @@ def _coarse(
     """Return what CPU time alone tells."""
     costs = [_cost(law) for law in (before, after)]
     if costs[0].value is None or costs[1].value is None:
-        return [], missing
+        return _by_shares(low, high), costs[0].missing or costs[1].missing
     return [
         _term(COST, costs[0], costs[1], costs[1].value / costs[0].value),
         _use(low, high, before, after),
     ], missing
+
+
+def _by_shares(low: Step, high: Step) -> list[LossTerm]:
+    """Return the factors where only shares of the CPUs' time were measured, or none."""
+    uses = _uses(low, high)
+    if uses is None or low.ops_per_s is None or high.ops_per_s is None:
+        return []
+    costs = [
+        use * (step.usable_cpus or 1) / (step.ops_per_s or 1.0)
+        for use, step in zip(uses, (low, high), strict=True)
+    ]
+    return [
+        _term(COST, Quantity(costs[0], "s"), Quantity(costs[1], "s"), costs[1] / costs[0]),
+        _term(USE, Quantity(uses[0], "ratio"), Quantity(uses[1], "ratio"), uses[0] / uses[1]),
+    ]
+
+
+def _uses(low: Step, high: Step) -> tuple[float, float] | None:
+    """Return the workload's shares of the CPUs' time, else those of all processes, None where not known."""
+    if None in (low.usable_cpus, high.usable_cpus):
+        return None
+    first, second = low.busy_ratio, high.busy_ratio
+    if first is None or second is None:
+        first, second = (
+            None if (idle := step.readings.get(IDLE)) is None else 1 - idle for step in (low, high)
+        )
+    return (first, second) if first and second else None
 
 
 def _cost(law: IronLaw) -> Quantity:
@@ -209,7 +276,8 @@ def _cause(whole: Quantity, terms: list[LossTerm], missing: str | None, noise_fa
     if whole.value < noise_factor:
         return f"not known: noise alone may make {noise_factor:.3g}x of no loss"
     if not terms:
-        return f"not known: {missing}"
+        unnamed = missing is None or missing.endswith(" not known")
+        return f"not known: {_NO_CPU_TIME if unnamed else missing}"
     main = max(terms, key=lambda term: term.share.value or 0.0)
     if (main.share.value or 0.0) >= MAIN_RATIO:
         return _CAUSES[main.name]

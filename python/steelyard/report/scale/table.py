@@ -156,7 +156,9 @@ def notes(scaling: Scaling) -> list[str]:
         found.append(loss.caveat)
     reasons = [step.law.cpi.missing for step in scaling.steps if step.law.cpi.missing]
     if reasons:
-        found.append(f"CPI and path length are not known: {reasons[0]}")
+        uncounted = reasons[0].endswith(" not known")
+        why = "clock cycles and instructions were not counted" if uncounted else reasons[0]
+        found.append(f"CPI and path length are not known: {why}")
     if scaling.curve is not None:
         found += model_notes(scaling.curve)
     if scaling.functions_missing is not None:

@@ -18,7 +18,7 @@ from steelyard.analyze.scaling.loss import scaling_loss
 from steelyard.analyze.scaling.measured import parse_curve
 from steelyard.analyze.scaling.scaling import Scaling, analyse
 from steelyard.report import format as fmt
-from steelyard.report.scale.table import sentences
+from steelyard.report.scale.table import notes, sentences
 from tests.analyze.operations.test_finished_ops import excerpts
 
 HEAD = "threads,instructions,transactions,cycles,latency_mean_us,ops_per_s,elapsed\n"
@@ -91,7 +91,7 @@ def test_facts_the_loss_of_rocksdb_is_contention() -> None:
     assert cpi is not None
     assert path.factor.value == pytest.approx(1 - 0.019, abs=0.0005)
     assert cpi.factor.value == pytest.approx(20.9, abs=0.05)
-    assert loss.cause.startswith("contention or stalls, not extra work")
+    assert loss.cause.startswith("each instruction takes more clock cycles (CPI), because of contention")
     assert loss.factor.value == pytest.approx(5033342 * 160 / 37083372, rel=1e-5)
     assert math.prod(term.factor.value or 0 for term in loss.terms) == pytest.approx(loss.factor.value or 0)
     # The fix is worth 8.73x at 160 threads.
@@ -342,3 +342,69 @@ def test_a_flat_curve_falls_only_where_every_block_does(last: tuple[float, float
         Observation(cpus, block, rate) for cpus, both in rates.items() for block, rate in enumerate(both)
     ]
     assert any(limit.claim.startswith(words) for limit in limits_of(steps_of(trials)))
+
+
+def _beside(low: tuple[float, float], high: tuple[float, float], rate: float) -> tuple[str, str]:
+    """Return the cause of the loss and the limit of 1 and 2 CPUs, by shares used and idle at each."""
+    rows = [
+        Observation(n, 0, ops, readings={"elapsed_s": 1.0, "busy_ratio": busy, "idle_ratio": idle})
+        for n, ops, (busy, idle) in ((1, 1000.0, low), (2, rate, high))
+    ]
+    found = analyse(steps_of(rows))
+    assert found.loss is not None
+    return found.loss.cause, found.limits[0].id if found.limits else ""
+
+
+def test_other_processes_explain_at_most_the_time_that_they_had() -> None:
+    """A lock-bound program loses as much alone as beside a neighbour that takes CPUs it leaves idle."""
+    unused = "the workload leaves CPUs unused, CPU use falls from 100% to 51%"
+    assert _beside((1.0, 0.0), (0.51, 0.49), 990.0) == (unused, "idle")
+    cause, limit = _beside((1.0, 0.0), (0.51, 0.217), 990.0)
+    assert cause == (
+        f"{unused}; other processes had 27% of the CPUs' time, which explains at most 1.38x of 2.02x"
+    )
+    assert limit == "idle"
+    # They had nearly all that is lost.
+    cause, limit = _beside((0.97, 0.0), (0.46, 0.02), 920.0)
+    assert cause == "other processes had 52% of the time of the 2 CPUs, which explains up to 2.08x of 2.17x"
+    assert limit == "others"
+    cause, _ = _beside((1.0, 0.0), (0.46, 0.0), 960.0)
+    assert cause == "other processes had 54% of the time of the 2 CPUs, which is enough to explain it"
+    # What they had at both steps made no difference.
+    cause, _ = _beside((0.7, 0.0), (0.45, 0.25), 1286.0)
+    assert cause.startswith("the workload leaves CPUs unused, CPU use falls from 70% to 45%")
+
+
+def test_idle_time_alone_tells_that_cpus_are_unused() -> None:
+    """A file with idle shares and no CPU time, as of a machine's monitoring."""
+    idle = {1: 0.0, 2: 0.0, 4: 0.0, 8: 0.5}
+    lines = [f"{n},{100 * min(n, 4)},{share}" for n, share in idle.items()]
+    found = _scaled("cpus,ops_per_s,idle_ratio\n" + "\n".join(lines) + "\n")
+    assert found.loss is not None
+    assert found.loss.cause == "the workload leaves CPUs unused, CPU use falls from 100% to 50%"
+    assert [(term.name, term.factor.value) for term in found.loss.terms] == [
+        ("CPU time per operation", pytest.approx(1.0)),
+        ("CPU use", pytest.approx(2.0)),
+    ]
+    assert "that of other processes is in it" in (found.loss.caveat or "")
+    # A share that the workload used needs no time.
+    used = _scaled("cpus,ops_per_s,busy_ratio\n1,100,1\n2,100,0.5\n")
+    assert used.loss is not None
+    assert used.loss.cause.endswith("from 100% to 50%")
+    assert used.loss.caveat is None
+    # Without either, it is said what a file would need.
+    without = _scaled("cpus,ops_per_s\n1,100\n8,110\n")
+    assert without.loss is not None
+    assert without.loss.cause == (
+        "not known: the CPU time of both steps was not measured (cpu_s, busy_ratio or idle_ratio)"
+    )
+    assert any("clock cycles and instructions were not counted" in note for note in notes(without))
+
+
+def test_a_curve_that_rises_before_it_falls_is_said_so() -> None:
+    rows = [
+        Observation(n, 0, rate) for n, rate in ((1, 1000), (16, 7180), (24, 7380), (32, 7060), (48, 6080))
+    ]
+    assert limits_of(steps_of(rows))[0].claim.startswith(
+        "throughput grows by 2.8% only from 16 to 24 CPUs, and falls from 24 to 48"
+    )
