@@ -1,8 +1,9 @@
 """Tables as CSV and as Markdown.
 
 In: what a command would print on a terminal: `rich` renderables, and the tables of fleet queries. Out: text.
-Fleet queries and metrics of runs have exact figures in base units in CSV; other tables have the figures that
-a terminal shows. Several tables are apart by an empty line, each after its title.
+Fleet queries, metrics of runs, scaling curves and experiments have exact figures in base units in CSV; other
+tables have the figures that a terminal shows. Several tables are apart by an empty line, each after its
+title.
 
 Invariants: control characters of names are replaced; a text that a spreadsheet would take for a formula is
 quoted (``'=1+1``); what is missing is an empty field in CSV, never 0.
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +98,23 @@ def metrics_of(runs: Sequence[Run]) -> Plain:
             value = "" if metric.value is None else repr(metric.value)
             exact.append((*head, value, metric.unit, *tail))
     return Plain("Metrics", columns, tuple(rows), columns, tuple(exact))
+
+
+def of_figures(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> Plain:
+    """Return a table of raw figures: numbers with all of their digits; what is missing or infinite is empty.
+
+    >>> of_figures("", ("name", "value"), [("rate", 0.1), ("peak", None)]).rows
+    (('rate', '0.1'), ('peak', ''))
+    """
+
+    def text(value: str | float | None) -> str:
+        if isinstance(value, str):
+            return _clean(value)
+        if value is None or not math.isfinite(value):
+            return ""
+        return str(value) if isinstance(value, int) else repr(float(value))
+
+    return Plain(title, tuple(map(_clean, columns)), tuple(tuple(map(text, row)) for row in rows))
 
 
 def as_csv(table: Plain) -> str:

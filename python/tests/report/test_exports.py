@@ -220,3 +220,57 @@ def test_metrics_of_a_run_and_a_fleet_are_csv_and_markdown(
 def test_a_table_of_nothing_is_its_head() -> None:
     assert as_csv(Plain("", ("a", "b"), ())) == "a,b\r\n"
     assert as_markdown(Plain("", ("a",), ())) == "| a |\n| --- |"
+
+
+def test_a_scaling_curve_is_one_table_of_raw_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "curve.csv"
+    lines = [
+        f"{n},{block},{1000 * n / (1 + 0.05 * n) + block},0.25" for n in (1, 2, 4, 8) for block in range(3)
+    ]
+    file.write_text("cpus,block,ops_per_s,idle_ratio\n" + "\n".join(lines) + "\n")
+    assert invoke(["scale", "--from", str(file), "--predict", "6", "--format", "csv"]) == 0
+    rows = _one_table(capsys.readouterr().out)
+    assert list(rows[0]) == ["about", "CPUs", "figure", "value", "low", "high", "unit", "note"]
+    by_figure = {(row["about"], row["CPUs"], row["figure"]): row for row in rows}
+    assert float(by_figure["step", "1", "throughput"]["value"]) == pytest.approx(1000 / 1.05 + 1, abs=1e-3)
+    predicted = by_figure["prediction", "6", "throughput"]
+    assert float(predicted["low"]) < float(predicted["value"]) < float(predicted["high"])
+    assert predicted["unit"] == "1/s"
+    assert 0 < float(by_figure["law", "", "contention"]["low"]) < 0.1
+    assert float(by_figure["loss", "8", "CPU use"]["value"]) == 0.75
+
+
+def test_an_experiment_is_one_table_of_raw_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "ab.csv"
+    lines = [
+        f"{arm},{block},{value + block % 3}"
+        for arm, value in (("old", 100), ("new", 105))
+        for block in range(9)
+    ]
+    file.write_text("config,replicate,rate\n" + "\n".join(lines) + "\n")
+    assert invoke(["experiment", "--from", str(file), "--format", "csv"]) == 0
+    base, row = _one_table(capsys.readouterr().out)
+    assert (base["config"], base["about"], row["config"], row["outcome"]) == (
+        "old",
+        "metric",
+        "new",
+        "better",
+    )
+    assert float(base["mean"]) == pytest.approx(101, abs=0.01)
+    low, change, high = (float(row[f"change [ratio]{end}"]) for end in (" low", "", " high"))
+    assert low < change < high
+    assert change == pytest.approx(0.0495, abs=0.001)
+    assert row["blocks"] == "9"
+
+
+def _one_table(text: str) -> list[dict[str, str]]:
+    """Return the rows of CSV that is one table: every line has the fields of the head, none is a title."""
+    lines = list(csv.reader(io.StringIO(text)))
+    assert {len(line) for line in lines} == {len(lines[0])}
+    assert all(lines[0])
+    assert not any(cell.startswith(("'", "#", "column ")) for line in lines for cell in line)
+    return list(csv.DictReader(io.StringIO(text)))

@@ -69,20 +69,20 @@ def _flat(steps: Sequence[Step]) -> list[Limit]:
         return []
     last = steps[-1]
     tail = [step for step in steps if step.cpus >= flat]
-    said = f"throughput {_moves(tail)}"
+    change = f"throughput {_moves(tail)}"
     idle, others = last.idle_ratio, last.others_ratio or 0.0
     if idle is None and last.is_threads and last.machine_cpus is None:
         why = "how busy its CPUs are is not known: name their number in a column machine_cpus"
-        return [Limit("flat", flat, f"{said}; {why}")]
+        return [Limit("flat", flat, f"{change}; {why}")]
     if idle is None:
-        return [Limit("flat", flat, f"{said}; how busy CPUs are is not known")]
+        return [Limit("flat", flat, f"{change}; how busy CPUs are is not known")]
     if idle <= IDLE_ABOVE and others > OTHERS_ABOVE and is_main(last.others_factor, _lost(tail[0], last)):
-        return [Limit("others", flat, f"{said}, and other processes have {others:.0%} of the CPUs' time")]
+        return [Limit("others", flat, f"{change}, and other processes have {others:.0%} of the CPUs' time")]
     # Of the time that others leave, where they have enough to be named.
     left = 1 - others if others > OTHERS_ABOVE else 1.0
     if idle > IDLE_ABOVE * left:
-        return [Limit("idle", flat, f"{said} while CPUs are idle for {idle:.0%} of the time")]
-    return [Limit("busy", flat, f"{said}, and CPUs are busy for {1 - idle:.0%} of the time")]
+        return [Limit("idle", flat, f"{change} while CPUs are idle for {idle:.0%} of the time")]
+    return [Limit("busy", flat, f"{change}, and CPUs are busy for {1 - idle:.0%} of the time")]
 
 
 def _lost(first: Step, last: Step) -> float:

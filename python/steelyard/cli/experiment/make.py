@@ -21,6 +21,7 @@ from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import Request, begin, pilot_of, read_elsewhere
 from steelyard.cli.experiment.file import read_file
 from steelyard.cli.experiment.plan import forecast_text, show_pilot, show_plan
+from steelyard.cli.formats import is_csv
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
 from steelyard.experiment import engine
@@ -249,10 +250,12 @@ def show_experiment(
     if as_json:
         print_json(document(folder, experiment, found, page, curve, by_factor), kind="experiment_answer")
     else:
+        from steelyard.report.experiment.figures import figures
         from steelyard.report.experiment.table import summary
 
         target = output_console()
-        target.print(summary(experiment, found, curve, by_factor))
+        make = figures if is_csv() else summary
+        target.print(make(experiment, found, curve, by_factor))
         if folder is not None:
             target.print(f"record: {folder / engine.MANIFEST}", markup=False, highlight=False, soft_wrap=True)
         if page is not None:

@@ -38,6 +38,7 @@ from steelyard.bench.placement.steps import cpu_steps, topology_of_layout
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import metric_of, seconds_of
 from steelyard.cli.experiment.make import carry_out, code_of, put_back
+from steelyard.cli.formats import is_csv
 from steelyard.cli.output import output_console, print_json
 from steelyard.cli.profile.reading import read_profile
 from steelyard.cli.scale.document import document
@@ -381,10 +382,11 @@ def _show(shown: Shown, report: Path | None, *, as_json: bool) -> int:
     if as_json:
         print_json(document(shown.source, scaling, experiment, page), kind="scaling")
     else:
+        from steelyard.report.scale.figures import figures
         from steelyard.report.scale.table import summary
 
         target = output_console()
-        target.print(summary(scaling))
+        target.print(figures(scaling) if is_csv() else summary(scaling))
         if experiment is not None:
             record = Path(shown.source) / engine.MANIFEST
             target.print(f"record: {record}", markup=False, highlight=False, soft_wrap=True)

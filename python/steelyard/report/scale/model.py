@@ -121,17 +121,24 @@ def number(one: Parameter, unit: str = "1") -> str:
     return f"{text(one.value)} ({text(one.low)} to {text(one.high)})"
 
 
+def parameter_meanings(fit: LawFit, noun: str) -> dict[str, str]:
+    """Return what each parameter of the law is."""
+    share = f"share of the work that one {noun} can do at a time"
+    if (fit.contention.value or 0.0) > 1:
+        share = f"above 1: a second {noun} costs more than it does, so that this is no share"
+    return {
+        "rate": f"throughput of one {noun}",
+        "contention": share,
+        "coherency": f"what each {noun} waits for each other one",
+    }
+
+
 def parameters(fit: LawFit, noun: str = "CPU") -> list[tuple[str, str, str]]:
     """Return name, figure and meaning of each parameter of the law."""
     rows = []
-    for name, unit, meaning in (
-        ("rate", "1/s", f"throughput of one {noun}"),
-        ("contention", "1", f"share of the work that one {noun} can do at a time"),
-        ("coherency", "1", f"what each {noun} waits for each other one"),
-    ):
+    for name, meaning in parameter_meanings(fit, noun).items():
         one: Parameter = getattr(fit, name)
-        if name == "contention" and (one.value or 0.0) > 1:
-            meaning = f"above 1: a second {noun} costs more than it does, so that this is no share"
+        unit = "1/s" if name == "rate" else "1"
         words = meaning if one.is_identified else of_noun(one.reason, noun) or meaning
         rows.append((name, number(one, unit), words))
     return rows
