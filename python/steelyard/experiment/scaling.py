@@ -53,6 +53,7 @@ def steps_of_experiment(experiment: Experiment) -> tuple[Step, ...]:
             hint="choose another with --metric",
         )
     observations = []
+    asked = {reading.name for reading in experiment.readings}
     for trial in experiment.trials:
         rate = trial.value
         reason = trial.reason
@@ -61,7 +62,7 @@ def steps_of_experiment(experiment: Experiment) -> tuple[Step, ...]:
         elif rate is not None and metric.better == "lower":
             # A time for the same work.
             rate = 1 / rate
-        readings = in_base_units(trial.readings)
+        readings = in_base_units(trial.readings, asked)
         observations.append(Observation(int(trial.arm), trial.block, rate, reason, readings, trial.missing))
     return steps_of(observations, places)
 

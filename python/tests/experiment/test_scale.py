@@ -129,6 +129,18 @@ def test_each_trial_has_the_cpus_of_its_step_and_nothing_else(tmp_path: Path) ->
     assert again["steps"] == document["steps"]
 
 
+def test_any_number_of_the_output_is_shown_by_step(tmp_path: Path) -> None:
+    program = "print('rate', {cpus});print('depth', 7 * {cpus});print('wait 3')"
+    words = ["--blocks", "2", "--steps", "1", "--no-profile", "--metric", r"rate=rate (\d+)"]
+    words += ["--reading", r"queue depth=depth (\d+)", "--reading", r"latency_p99_us=wait (\d+)"]
+    document = scale(tmp_path, *words, "--", sys.executable, "-c", program, codes=(0, 1))
+    assert document["steps"][0]["readings"]["queue depth"] == 7
+    assert document["steps"][0]["readings"]["latency_p99_ns"] == 3000
+    command = [str(STEELYARD), "scale", document["source"], "--format", "csv"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    assert "step,1,queue depth,7.0,,,1," in shown
+
+
 def test_a_curve_that_was_killed_goes_on(tmp_path: Path) -> None:
     program = (
         "import pathlib,sys,time;p=pathlib.Path(sys.argv[1]);n=p/'count';"
@@ -231,7 +243,8 @@ def test_other_numbers_of_cpus_are_predicted_in_every_medium(tmp_path: Path) -> 
         (["--steps", "1,100000", "--", "true"], "CPUs are usable here"),
         (["tao", "--set", "memorie={cpus}"], "tao has no parameter 'memorie'"),
         (["tao", "--reading", "operations=(x)"], "--reading takes numbers from the output of a command"),
-        (["--reading", "speed=(x)", "--", "true"], "not NAME=REGEX"),
+        (["--reading", "=(x)", "--", "true"], "write it as NAME=REGEX"),
+        (["--reading", "a=(x)", "--reading", "a=(y)", "--", "true"], "--reading a: it is there already"),
         (["--reading", "operations=x", "--", "true"], "has 0 groups, one is needed"),
         (["--set", "a=1", "--", "true"], "--set, --hook and --tier are for a benchmark"),
         (["--metric", "speed", "--", "true"], "a command has elapsed_s and cpu_s"),

@@ -51,7 +51,7 @@ class Observation:
     reason: str | None = None
     """Why there is no throughput."""
     readings: Mapping[str, float] = field(default_factory=dict)
-    """Those of `READINGS` that are known."""
+    """Those of `READINGS` that are known, and others under the names that they were asked for by."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Why others are not."""
     is_threads: bool = False
@@ -172,7 +172,7 @@ def _step(cpus: int, trials: Sequence[Observation], place: Place | None) -> Step
     missing = {name: reason for one in trials for name, reason in one.missing.items()}
     readings = {
         name: _mean_over_time(name, known) if name in SHARES else median(values)
-        for name in READINGS
+        for name in (*READINGS, *sorted({name for one in trials for name in one.readings} - READINGS.keys()))
         # A trial that errors made invalid has no throughput, and these errors.
         if (
             values := [

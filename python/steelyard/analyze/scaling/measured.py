@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard._base import UsageError
@@ -34,6 +34,7 @@ from steelyard.analyze.scaling.curve import (
     LATENCY_P50,
     LATENCY_P99,
     OPERATIONS,
+    READINGS,
     MachineCpus,
     Observation,
 )
@@ -83,12 +84,6 @@ _BY_NAME = {name: column for column in COLUMNS for name in column.names}
 _CORES = Column(CORES, ("cores",))
 """What ``cores`` is beside another column that counts CPUs or threads."""
 _OF_MACHINE = (MACHINE, CORES, THREADS_PER_CORE, NODES)
-READABLE = tuple(
-    column.names[0]
-    for column in COLUMNS
-    if column.figure not in (CPUS, THREADS, THROUGHPUT, BLOCK, *_OF_MACHINE)
-)
-"""Names that a number in the output of a command may have."""
 _SHARES = (BUSY, IDLE, ERRORS)
 
 
@@ -140,17 +135,22 @@ def _number_blocks(rows: Sequence[tuple[int, list[str]]], columns: Sequence[Colu
             row[at or 0] = str(numbers[row[at or 0]])
 
 
-def in_base_units(readings: Mapping[str, float]) -> dict[str, float]:
+def in_base_units(readings: Mapping[str, float], asked: Collection[str] = ()) -> dict[str, float]:
     """Return readings under the names of their figures: latency_p99_us as latency_p99_ns.
 
-    >>> in_base_units({"latency_p99_us": 2.5, "cycles": 7.0})
-    {'latency_p99_ns': 2500.0, 'cycles': 7.0}
+    Others are left out, but for those that were ``asked`` for, which keep their names.
+
+    >>> in_base_units({"latency_p99_us": 2.5, "cycles": 7.0, "depth": 3.0, "cached": 1.0}, ["depth"])
+    {'latency_p99_ns': 2500.0, 'cycles': 7.0, 'depth': 3.0}
     """
-    return {
-        _BY_NAME[name].figure: value * _BY_NAME[name].factor
-        for name, value in readings.items()
-        if name in _BY_NAME
-    }
+    found = {}
+    for name, value in readings.items():
+        column = _BY_NAME.get(name)
+        if column is not None and column.figure in READINGS:
+            found[column.figure] = value * column.factor
+        elif name in asked:
+            found[name] = value
+    return found
 
 
 def _columns(names: list[str], name: str) -> list[Column | None]:

@@ -39,7 +39,9 @@ class ScalingStep(Value):
     others_ratio: float | None = Field(
         description="Share of the CPUs' time that went to others, null where it was not measured"
     )
-    readings: dict[str, float] = Field(description="Medians of latency, errors and counts, by name")
+    readings: dict[str, float] = Field(
+        description="Medians of latency, errors, counts and the numbers of --reading, by name"
+    )
     path_length: ScalingFigure = Field(description="Instructions for each operation")
     cpi: ScalingFigure = Field(description="Clocks for each instruction")
     frequency_hz: ScalingFigure = Field(description="Clocks for each second of CPU time")

@@ -6,7 +6,7 @@ one. Not here: trials (``steelyard.experiment``), what is shown (``make``).
 
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -274,18 +274,24 @@ def _readings(request: Request, benchmark: str | None) -> list[ExperimentMetric]
     """Return the numbers that are kept beside the metric, without being compared."""
     if request.readings and (benchmark is not None or request.sources or request.hosts):
         raise UsageError("--reading takes numbers from the output of a command that runs here")
-    found = []
-    for text in request.readings:
+    guards = (_guard(text).name for text in request.guards)
+    return readings_of(request.readings, {_metric(request, benchmark).name, *guards, ELAPSED, CPU})
+
+
+def readings_of(texts: Sequence[str], taken: Collection[str]) -> list[ExperimentMetric]:
+    """Return numbers to take from the output of a command, each ``NAME=REGEX``.
+
+    Raises UsageError for one that is none, or whose name is ``taken`` or given twice.
+    """
+    found: list[ExperimentMetric] = []
+    for text in texts:
         name, equals, pattern = text.partition("=")
         if not equals or not name:
             raise UsageError(f"--reading {text}: write it as NAME=REGEX, with a group for the number")
         pattern = check_pattern(pattern, "--reading")
+        if name in taken or any(name == each.name for each in found):
+            raise UsageError(f"--reading {name}: it is there already")
         found.append(ExperimentMetric(name=name, unit="", better="higher", pattern=pattern))
-    taken = [_metric(request, benchmark).name, *(_guard(text).name for text in request.guards), ELAPSED, CPU]
-    names = [*taken, *(each.name for each in found)]
-    for each in found:
-        if names.count(each.name) > 1:
-            raise UsageError(f"--reading {each.name}: it is there already")
     return found
 
 

@@ -44,7 +44,7 @@ def scale(
         list[str] | None,
         typer.Option(
             metavar="NAME=REGEX",
-            help="Take another number from the output, such as latency_p99_us; repeatable.",
+            help="Another number of the output to show by step, such as latency_p99_us; repeatable.",
         ),
     ] = None,
     blocks: Annotated[int, typer.Option(min=1, help="Blocks; each tries every step once.")] = 5,

@@ -26,7 +26,7 @@ from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.profiles.perf_report import PerfReport, parse_perf_report
 from steelyard.analyze.scaling.curve import Step, steps_of
 from steelyard.analyze.scaling.machine import topology_of, worth_given, worth_of
-from steelyard.analyze.scaling.measured import READABLE, parse_curve
+from steelyard.analyze.scaling.measured import parse_curve
 from steelyard.analyze.scaling.scaling import Scaling, analyse
 from steelyard.bench import declaration, tiers
 from steelyard.bench.clock import SystemClock
@@ -36,7 +36,7 @@ from steelyard.bench.parameters import check_names
 from steelyard.bench.placement.request import live_layout
 from steelyard.bench.placement.steps import cpu_steps, topology_of_layout
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment.begin import metric_of, seconds_of
+from steelyard.cli.experiment.begin import metric_of, readings_of, seconds_of
 from steelyard.cli.experiment.make import carry_out, code_of, put_back
 from steelyard.cli.formats import is_csv
 from steelyard.cli.output import output_console, print_json
@@ -53,13 +53,12 @@ from steelyard.experiment.scaling import (
     steps_of_experiment,
     topology_of_experiment,
 )
-from steelyard.experiment.workload import BenchmarkRuns, Commands, Workload, check_pattern
+from steelyard.experiment.workload import BenchmarkRuns, Commands, Workload
 from steelyard.records import RunStatus, write
 from steelyard.records.experiment import (
     Experiment,
     ExperimentArm,
     ExperimentCpus,
-    ExperimentMetric,
     ExperimentPlan,
 )
 from steelyard.stats.scaling.choice import Topology
@@ -159,6 +158,7 @@ def _begin(request: Request) -> Experiment:
         raise UsageError("--set, --hook and --tier are for a benchmark")
     if benchmark is not None and request.readings:
         raise UsageError("--reading takes numbers from the output of a command")
+    metric = metric_of(request.metric, benchmark, better="higher")
     steps, notes = cpu_steps(live_layout(), _numbers(request.steps))
     arms = [
         ExperimentArm(
@@ -184,8 +184,8 @@ def _begin(request: Request) -> Experiment:
         hooks=list(request.hooks),
         factor=FACTOR,
         arms=arms,
-        metric=metric_of(request.metric, benchmark, better="higher"),
-        readings=[_reading(text) for text in request.readings],
+        metric=metric,
+        readings=readings_of(request.readings, {metric.name}),
         notes=notes,
         plan=ExperimentPlan(
             seed=secrets.randbits(_SEED_BITS) if request.seed is None else request.seed,
@@ -216,13 +216,6 @@ def _numbers(text: str | None) -> list[int] | None:
         return [int(word) for word in text.split(",")]
     except ValueError:
         raise UsageError(f"--steps {text}: not numbers of CPUs", hint="write them as 1,2,4") from None
-
-
-def _reading(text: str) -> ExperimentMetric:
-    name, equals, pattern = text.partition("=")
-    if not equals or name not in READABLE:
-        raise UsageError(f"--reading {text}: not NAME=REGEX", hint=f"NAME is one of {', '.join(READABLE)}")
-    return ExperimentMetric(name=name, unit="", better="higher", pattern=check_pattern(pattern))
 
 
 def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> Workload:

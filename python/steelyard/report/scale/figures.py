@@ -13,7 +13,7 @@ from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENC
 from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.report.delimited import Plain, of_figures
 from steelyard.report.scale.model import of_noun, parameter_meanings
-from steelyard.report.scale.table import FUNCTIONS, where
+from steelyard.report.scale.table import FUNCTIONS, asked_readings, unit_of, where
 
 COLUMNS = ("about", "{noun}s", "figure", "value", "low", "high", "unit", "note")
 Row = tuple[str, int | None, str, float | None, float | None, float | None, str, str]
@@ -43,6 +43,7 @@ def _steps(scaling: Scaling) -> Iterator[Row]:
             ("CPI", step.law.cpi.value, "1", step.law.cpi.missing),
             ("frequency", step.law.frequency_hz.value, "Hz", step.law.frequency_hz.missing),
             *_readings(step),
+            *((name, step.readings.get(name), unit_of(name), None) for name in asked_readings(scaling)),
         ]
         for name, value, unit, missing in known:
             if value is not None or name == "throughput":

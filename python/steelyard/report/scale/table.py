@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.analyze.profiles.hot_functions import Diagnosis
-from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENCY_P99, Step
+from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENCY_P99, READINGS, Step
 from steelyard.analyze.scaling.loss import FREQUENCY, RUN, USE, Loss, LossTerm
 from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.report import format as fmt
@@ -132,7 +132,18 @@ def step_columns(scaling: Scaling) -> list[tuple[str, Callable[[Step], str]]]:
         ("p99", reading(LATENCY_P99, "ns")),
         ("errors", reading(ERRORS, "ratio")),
     ]
+    every += [(name, reading(name, unit_of(name))) for name in asked_readings(scaling)]
     return [(name, make) for name, make in every if any(make(step) != fmt.MISSING for step in scaling.steps)]
+
+
+def asked_readings(scaling: Scaling) -> list[str]:
+    """Return the names of numbers that a user took from the output and that no figure of ours has."""
+    return sorted({name for step in scaling.steps for name in step.readings} - READINGS.keys())
+
+
+def unit_of(name: str) -> str:
+    """Return the unit of a number that a user named: ns where the name ends so, else none."""
+    return "ns" if name.endswith("_ns") else "1"
 
 
 def where(step: Step) -> str:
@@ -183,7 +194,7 @@ def _steps(scaling: Scaling) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(f"{scaling.noun}s", justify="right")
     for name, _ in columns:
-        table.add_column(name, justify="right")
+        table.add_column(safe(name), justify="right")
     if has_lists:
         table.add_column("which")
     for step in scaling.steps:
