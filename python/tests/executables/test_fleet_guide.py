@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.fleet.cpi.evidence import Bar
+from steelyard.fleet.simulate.settings import Settings
+
 from .servers import ROOT, executable
 from .test_agent import task
 
@@ -28,6 +31,12 @@ def commands() -> list[tuple[list[str], int]]:
 def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     command = [str(executable(words[0])), *words[1:]]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=100, check=False)
+
+
+def test_the_fleet_of_the_guide_has_enough_windows_to_name_an_antagonist() -> None:
+    words = next(words for words, _ in commands() if words[1:3] == ["fleet", "simulate"])
+    step_s = int(words[words.index("--step-s") + 1]) if "--step-s" in words else Settings().step_s
+    assert Bar().evidence_s / step_s >= Bar().fewest_windows
 
 
 @pytest.mark.slow
@@ -54,5 +63,9 @@ def test_the_guide_works_from_an_agent_to_the_pages(tmp_path: Path) -> None:
     assert counted, "the agent's store can be read"
     hottest = run(["steelyard", "fleet", "top", "--store", "fleet", "--job", job, "--json"], tmp_path)
     assert hottest.returncode == 0, hottest.stderr
+    incidents = next(text for line, text in answers.items() if " cpi incidents " in line)
+    named = re.search(r"an antagonist named by the rule in (\d+)", incidents)
+    assert named is not None, incidents[:300]
+    assert int(named[1]) > 50
     refused = next(text for line, text in answers.items() if " rue " in line)
     assert "refused" in refused
