@@ -281,7 +281,7 @@ def _readings(request: Request, benchmark: str | None) -> list[ExperimentMetric]
 def readings_of(texts: Sequence[str], taken: Collection[str]) -> list[ExperimentMetric]:
     """Return numbers to take from the output of a command, each ``NAME=REGEX``.
 
-    Raises UsageError for one that is none, or whose name is ``taken`` or given twice.
+    Raises UsageError for one that is malformed, or whose name is ``taken`` or given twice.
     """
     found: list[ExperimentMetric] = []
     for text in texts:
