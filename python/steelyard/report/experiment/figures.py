@@ -14,7 +14,7 @@ from steelyard.experiment.answers import Answer
 from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
 from steelyard.report.delimited import Plain, of_figures
-from steelyard.report.experiment.table import base_mean
+from steelyard.report.experiment.table import base_mean, beside_means
 
 COLUMNS = (
     "setting",
@@ -69,7 +69,7 @@ def _arm(experiment: Experiment, answer: Answer, at: int) -> list[Cell]:
         "",
         answer.blocks,
         str(answer.outcome),
-        answer.reason or answer.caution or "",
+        "; ".join(filter(None, (answer.reason, answer.caution, beside_means(answer, experiment)))),
     ]
 
 

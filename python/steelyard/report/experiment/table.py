@@ -184,6 +184,26 @@ def _effects_of_order(answer: Answer, experiment: Experiment) -> list[str]:
     return found
 
 
+def beside_means(answer: Answer, experiment: Experiment) -> str | None:
+    """Return how the answer differs from the ratio of the means, where an effect of the order matters.
+
+    Each arm has either place in a block as often, but follows the other arm more often than itself: the means
+    have a quarter to half of a carry-over in them, which the answer is without.
+    """
+    if answer.ratio is None or not answer.mean or not answer.base_mean:
+        return None
+    effects = [answer.position, answer.carry_over]
+    if not any(effect is not None and effect.is_taken_out for effect in effects):
+        return None
+    plain = answer.mean / answer.base_mean
+    if abs(math.log(answer.ratio / plain)) < math.log1p(experiment.plan.least_effect_ratio) / 2:
+        return None
+    return (
+        f"arm {answer.arm}: the means alone differ by {change(plain)} from {answer.base};"
+        f" {change(answer.ratio)} is without the effect of the order"
+    )
+
+
 def _carried(experiment: Experiment) -> list[str]:
     """Return what arms leave to the trials after them, where there are more than two and that is seen."""
     lines = []
@@ -245,6 +265,7 @@ def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
         if answer.caution is not None:
             found.append(f"arm {answer.arm}: {answer.caution}")
         found += _effects_of_order(answer, experiment)
+        found += [] if (beside := beside_means(answer, experiment)) is None else [beside]
         found += [] if (rare := _rare(answer)) is None else [rare]
         found += [
             f"arm {answer.arm}: guardrail {guard.name} is not known: {guard.reason}"
