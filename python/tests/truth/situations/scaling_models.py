@@ -106,6 +106,27 @@ def _cause(random: Random, world: str, blocks: int) -> Outcome:
     return Outcome(loss.is_clear and not loss.cause.startswith(("not known", "hardly")))
 
 
+def _beside_others(random: Random, cpus: int, is_held_back: bool) -> Outcome:
+    """Return whether others are named as the cause of a loss from 1 CPU to ``cpus``.
+
+    A lock lets the program use one CPU at a time, and others take what it leaves idle; or it could use all
+    CPUs, and others take some. Their time comes in bursts.
+    """
+    rows = []
+    most = 0.9 * (cpus - 1) / cpus if not is_held_back else 0.6
+    wanted = random.uniform(0.12, most)
+    for block in range(5):
+        others = min(most, max(0.0, wanted * random.gamma(8.0, 1 / 8)))
+        busy = 1 - others if is_held_back else 1 / cpus
+        for count, share, idle in ((1, 1.0, 0.0), (cpus, busy, 1 - others - busy)):
+            readings = {"busy_ratio": share, "idle_ratio": max(0.0, idle), "elapsed_s": 1.0}
+            rate = 1000 * count * share * float(np.exp(0.03 * random.standard_normal()))
+            rows.append(Observation(count, block, rate, readings=readings))
+    loss = analyse(steps_of(rows)).loss
+    assert loss is not None
+    return Outcome(loss.is_clear and loss.cause.startswith("other processes"))
+
+
 def _predicted(
     random: Random,
     world: str,
@@ -242,7 +263,8 @@ STATISTICS = (
     Statistic(
         name="Cause of a scaling loss",
         covers=("steelyard.analyze.scaling.loss.Loss",),
-        about="At 1, 2, 4 ... 64 CPUs, noise 5 %: a cause is named where noise does not explain the loss.",
+        about="At 1, 2, 4 ... 64 CPUs, noise 5 %: a cause is named where noise does not explain the loss."
+        " Other processes are the cause only where the CPU time that they had explains most of it.",
         situations=(
             *(
                 Situation(
@@ -263,6 +285,27 @@ STATISTICS = (
                     bar=0.9,
                 )
                 for blocks in (1, 5)
+            ),
+            *(
+                Situation(
+                    f"a lock lets it use 1 of {cpus} CPUs, others some of the rest: others named",
+                    Claim.FALSE,
+                    partial(_beside_others, cpus=cpus, is_held_back=False),
+                    trials=200,
+                    before=before,
+                )
+                for cpus, before in ((2, "100 %"), (8, "100 %"))
+            ),
+            *(
+                Situation(
+                    f"others take 12 to 60 % of {cpus} CPUs that it could use: others named",
+                    Claim.FOUND,
+                    partial(_beside_others, cpus=cpus, is_held_back=True),
+                    trials=200,
+                    bar=0.9,
+                    before=before,
+                )
+                for cpus, before in ((2, "99.5 %"), (8, "99.5 %"))
             ),
         ),
     ),
