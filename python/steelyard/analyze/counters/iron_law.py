@@ -89,7 +89,7 @@ class Counts:
         value = getattr(self, name)
         unit = "s" if name.endswith("_s") else "1"
         if value is None:
-            return Quantity(None, unit, self.missing.get(name, f"{_NUMBERS[name]} not known"))
+            return Quantity(None, unit, self.missing.get(name, not_known(name)))
         if value == 0:
             return Quantity(None, unit, self.missing.get(name, f"{_NUMBERS[name]} counted as 0"))
         return Quantity(float(value), unit)
@@ -105,6 +105,15 @@ _NUMBERS = {
     "core_cycles": "clocks of cores",
     "core_cycles_at_most": "most clocks of cores",
 }
+
+
+def not_known(name: str) -> str:
+    """Return why a count is missing of which nothing more is known.
+
+    >>> not_known("cycles"), not_known("cpu_s")
+    ('clocks were not counted', 'CPU time was not measured')
+    """
+    return f"{_NUMBERS[name]} {'was not measured' if name.endswith('_s') else 'were not counted'}"
 
 
 def counts_of_phase(

@@ -22,7 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.analyze.counters.iron_law import IronLaw, difference
+from steelyard.analyze.counters.iron_law import IronLaw, difference, not_known
 from steelyard.analyze.scaling.curve import IDLE, Step
 from steelyard.analyze.values import Quantity
 
@@ -276,8 +276,7 @@ def _cause(whole: Quantity, terms: list[LossTerm], missing: str | None, noise_fa
     if whole.value < noise_factor:
         return f"not known: noise alone may make {noise_factor:.3g}x of no loss"
     if not terms:
-        unnamed = missing is None or missing.endswith(" not known")
-        return f"not known: {_NO_CPU_TIME if unnamed else missing}"
+        return f"not known: {_NO_CPU_TIME if missing in (None, not_known('cpu_s')) else missing}"
     main = max(terms, key=lambda term: term.share.value or 0.0)
     if (main.share.value or 0.0) >= MAIN_RATIO:
         return _CAUSES[main.name]

@@ -228,7 +228,7 @@ def _observation(figures: dict[str, float], where: str, seen: Counter[int], axis
         rate, reason = None, f"throughput is {shown}: a curve needs a number from {_ABOVE:g} to {_BELOW:g}"
     # A count of 0 is one that was not made.
     readings = {name: value for name, value in figures.items() if value > 0 or name in _SHARES}
-    missing = {name: "counted as 0" for name in figures if name not in readings}
+    missing = {name: f"{name} is 0, which is no count" for name in figures if name not in readings}
     about = MachineCpus(machine, cores, per_core, nodes)
     return Observation(count, block, rate, reason, readings, missing, is_threads, available, about)
 

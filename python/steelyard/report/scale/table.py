@@ -62,9 +62,10 @@ def sentences(scaling: Scaling) -> list[str]:
     found += [limit.claim for limit in scaling.limits]
     loss = scaling.loss
     if loss is not None and loss.is_clear:
+        cause = f"the cause is {loss.cause}" if loss.cause.startswith("not known") else loss.cause
         found.append(
             f"each {loss.noun} does {times(loss.factor.value)} less at {loss.high_cpus} {scaling.noun}s than"
-            f" at {loss.low_cpus}: {loss.cause}"
+            f" at {loss.low_cpus}: {cause}"
         )
     if scaling.functions is not None:
         found.append(_function(scaling, scaling.functions))
@@ -167,9 +168,7 @@ def notes(scaling: Scaling) -> list[str]:
         found.append(loss.caveat)
     reasons = [step.law.cpi.missing for step in scaling.steps if step.law.cpi.missing]
     if reasons:
-        uncounted = reasons[0].endswith(" not known")
-        why = "clock cycles and instructions were not counted" if uncounted else reasons[0]
-        found.append(f"CPI and path length are not known: {why}")
+        found.append(f"CPI and path length are not known: {reasons[0]}")
     if scaling.curve is not None:
         found += model_notes(scaling.curve)
     if scaling.functions_missing is not None:
