@@ -348,7 +348,7 @@ def test_a_benchmark_is_tried_with_the_same_requests_in_both_arms_beside_its_gua
     document = steelyard(tmp_path / "runs", *words, "--blocks", "4", "--report", str(page), code=None)
     # The benchmark itself says which way is worse, where the sign does not.
     guards = record(document)["plan"]["guards"]
-    assert [(guard["better"], guard["unit"]) for guard in guards] == [("higher", "1"), ("lower", "ns")]
+    assert [(guard["better"], guard["unit"]) for guard in guards] == [("higher", "ratio"), ("lower", "ns")]
     (answer,) = document["answers"]
     assert [guard["bound"] for guard in answer["guards"]] == [pytest.approx(0.95), 1.5]
     made = record(document)["trials"]
