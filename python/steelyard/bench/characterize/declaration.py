@@ -19,6 +19,7 @@ DECLARATION = Declaration(
         *("threads", "resident_bytes", "cpu_busy_ratio", "cpu_kernel_ratio", "context_switches_per_s"),
         *("machine_cpu_busy_ratio", "machine_cpu_stolen_ratio"),
     ),
+    metric_names={"disk_written_bytes_per_s": "written for disks"},
     sections="steelyard.report.characterize.page:sections",
     describes=True,
     listed=False,

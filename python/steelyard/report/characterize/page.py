@@ -115,7 +115,10 @@ def _program(data: ReportData) -> list[Section]:
     return [Section("program", "The program's threads", intro, tables=tuple(tables))]
 
 
-_NOTES = {"resident memory, highest": "of the looks; it may have had more between two, or at its end"}
+_NOTES = {
+    "resident memory, highest": "of the looks; it may have had more between two, or at its end",
+    "written for disks": "pages made dirty: the kernel stores them later, unless the file is deleted",
+}
 _TITLES = {
     False: "Its figures, from the first look to the last",
     True: "Its figures; CPU time, kernel share and page faults as the kernel had counted them at its end",
@@ -136,7 +139,7 @@ def _figures(data: ReportData) -> Table:
         "page faults": target.minor_faults_per_s,
         "page faults that read from a disk": target.major_faults_per_s,
         "read from disks": target.read_bytes_per_s,
-        "written to disks": target.written_bytes_per_s,
+        "written for disks": target.written_bytes_per_s,
     }
     rows = tuple(
         (
