@@ -32,6 +32,8 @@ class Trace:
     mode: str = "lines"
     """``lines``, ``markers`` or ``lines+markers``."""
     symbol: str | None = None
+    mean: float | None = None
+    """Mean over the window where it is known, else that of the points: the last may be of less time."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class Chart:
             rows.append(
                 (
                     trace.name,
-                    quantity(float(known.mean()), self.unit),
+                    quantity(float(known.mean()) if trace.mean is None else trace.mean, self.unit),
                     quantity(float(low), self.unit),
                     quantity(float(high), self.unit),
                 )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from steelyard.analyze.conditions import MODES, CpuSetUse
+from steelyard.analyze.conditions import MODES, CpuSetUse, CpuUse
 from steelyard.analyze.pressure.panels import mode_shares
 from steelyard.report.chart import Chart, Floats, Trace, absent
 from steelyard.report.format import quantity
@@ -54,7 +54,13 @@ def cpu_charts(data: ReportData) -> tuple[list[Chart], list[Chart]]:
     if len(cpus) <= PANELS_AT_MOST:
         panels = [
             _stacked(
-                data, f"cpu-{cpu}", f"CPU {cpu}", x, {mode: shares[mode][row] for mode in MODES}, "panel"
+                data,
+                f"cpu-{cpu}",
+                f"CPU {cpu}",
+                x,
+                {mode: shares[mode][row] for mode in MODES},
+                "panel",
+                data.conditions.cpus.get(cpu),
             )
             for row, cpu in enumerate(cpus)
         ]
@@ -114,7 +120,8 @@ def _cpu_set(
     rows = [row for row, cpu in enumerate(cpus) if cpu in each.cpus or not each.cpus]
     if not rows:
         return absent(chart_id, title, "none of these CPUs was read")
-    return _stacked(data, chart_id, title, x, {mode: _mean(shares[mode][rows]) for mode in MODES}, "normal")
+    means = {mode: _mean(shares[mode][rows]) for mode in MODES}
+    return _stacked(data, chart_id, title, x, means, "normal", each.use)
 
 
 def _mean(values: Floats) -> Floats:
@@ -127,8 +134,15 @@ def _mean(values: Floats) -> Floats:
 
 
 def _stacked(
-    data: ReportData, chart_id: str, title: str, x: Floats, shares: dict[str, Floats], size: str
+    data: ReportData,
+    chart_id: str,
+    title: str,
+    x: Floats,
+    shares: dict[str, Floats],
+    size: str,
+    whole: CpuUse | None,
 ) -> Chart:
+    """Return shares of modes over time; ``whole`` are those of the measure phase."""
     # A mode that never reached half a percent is a line of no height and a word in the legend.
     modes = [
         mode
@@ -140,7 +154,16 @@ def _stacked(
         title,
         unit="ratio",
         x=x,
-        traces=tuple(Trace(_MODE_WORDS.get(mode, mode), mode, shares[mode], stack=True) for mode in modes),
+        traces=tuple(
+            Trace(
+                _MODE_WORDS.get(mode, mode),
+                mode,
+                shares[mode],
+                stack=True,
+                mean=None if whole is None else whole.modes.get(mode),
+            )
+            for mode in modes
+        ),
         y_range=(0.0, 1.0),
         window=window_of(data),
         size=size,
