@@ -21,11 +21,11 @@ pub enum Progress {
     Json,
 }
 
-/// A time for people, in the unit that gives it three digits: `203 us`, `1.52 ms`; `-` where there is none.
+/// A time for people, in the unit that gives it three digits: `203 µs`, `1.52 ms`; `-` where there is none.
 ///
 /// ```
 /// use steelyard_load::progress::time;
-/// assert_eq!(time(Some(202_700)), "203 us");
+/// assert_eq!(time(Some(202_700)), "203 µs");
 /// assert_eq!(time(Some(1_523_000)), "1.52 ms");
 /// assert_eq!(time(Some(999_960)), "1.00 ms");
 /// assert_eq!(time(None), "-");
@@ -33,7 +33,7 @@ pub enum Progress {
 pub fn time(ns: Option<u64>) -> String {
     let Some(ns) = ns else { return "-".to_owned() };
     // What rounds up to 1000 belongs to the next unit.
-    for (unit, size) in [("ns", 1.0), ("us", 1e3), ("ms", 1e6)] {
+    for (unit, size) in [("ns", 1.0), ("µs", 1e3), ("ms", 1e6)] {
         let value = ns as f64 / size;
         if value < 999.5 {
             return format!("{} {unit}", digits(value, unit == "ns"));

@@ -48,7 +48,7 @@ pub fn benchmarks() -> Vec<Box<dyn Microbenchmark>> {
             waits: true,
             ..plain(
                 "nanosleep-10us",
-                "sleeps 10 us: the rest is lateness",
+                "sleeps 10 µs: the rest is lateness",
                 || Box::new(Nanosleep),
             )
         }),

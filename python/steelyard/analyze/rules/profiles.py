@@ -30,6 +30,8 @@ CALLS_RATIO = 1.5
 """A function's share with its callees is shown too from this many times its own share on."""
 LEADS_RATIO = 0.05
 """Share of a category below which its largest function is not worth naming."""
+WHOLE_RATIO = 0.9
+"""From this part on, a category's samples in one library are the category."""
 UNRESOLVED_RATIO = 0.30
 SPINNING = (
     "native_queued_spin_lock_slowpath",
@@ -78,6 +80,9 @@ def _hot(conditions: Conditions) -> Finding | None:
             "Install its debug symbols (the package -dbgsym, libc6-dbg for the C library, or debuginfod),"
             " and profile again."
         )
+        if (tax := next((tax for tax in _TAXES if _is_one_library(profile, tax)), None)) is not None:
+            what = f"{library}, which {tax.verb}; its functions have no name here"
+            step = f"{tax.step} {step}"
     else:
         what = f"{name}{f' ({where})' if where else ''} itself"
     return Finding(
@@ -365,6 +370,21 @@ def _largest_interpreted(profile: ProfileUse) -> str:
     return f"the largest of the program's functions is {short_function(name)}, {share}"
 
 
+def _is_one_library(profile: ProfileUse, tax: _Tax) -> bool:
+    """Return whether a category is one library without names, which `hot-function` reports with its work."""
+    share = profile.share(*tax.categories)
+    largest = max(tax.categories, key=lambda category: profile.leader_ratios.get(category, 0.0))
+    name = profile.leaders.get(largest, "")
+    own = profile.own.get(name, 0.0)
+    return (
+        share >= tax.ratio
+        and _unnamed(name) is not None
+        and own >= HOT_RATIO
+        and own == max(profile.own.values())
+        and profile.leader_ratios.get(largest, 0.0) >= WHOLE_RATIO * max(share, own)
+    )
+
+
 _OBJECTS = (
     "Make fewer objects. The interpreter has an allocator of its own, which LD_PRELOAD does not replace:"
     " PYTHONMALLOC=malloc uses the C library's."
@@ -381,7 +401,7 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
     def answer(conditions: Conditions) -> Finding | None:
         profile = _profile(conditions)
         share = profile.share(*tax.categories) if profile else 0.0
-        if profile is None or share < tax.ratio:
+        if profile is None or share < tax.ratio or _is_one_library(profile, tax):
             return None
         most = _largest_interpreted(profile) if tax.id == "interpreter" else ""
         most = most or _largest(profile, tax.categories)

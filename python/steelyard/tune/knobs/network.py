@@ -172,7 +172,7 @@ def link_settings(tree: Tree) -> Found:
         ]
     for interface in interfaces:
         ring = f"ring_{interface}", "descriptors of the receive ring"
-        delay = f"coalesce_{interface}", "delay of receive interrupts, us"
+        delay = f"coalesce_{interface}", "delay of receive interrupts, µs"
         if not tree.is_live:
             why: str | None = "a recorded machine answers no driver's questions"
             now = None
