@@ -86,7 +86,7 @@ def show(
         base = RunView(directory, run, None, None, path, failed).document()
         document = {**base, **characterize_table.document(data)}
         if writing() is not None:
-            from steelyard.report.delimited import metrics_of
+            from steelyard.report.answer.delimited import metrics_of
 
             return document, metrics_of([run]), failed
         return document, characterize_table.summary(data, path), failed

@@ -18,7 +18,7 @@ from steelyard.bench.limits.disk import DiskLimit
 from steelyard.bench.limits.network import NetworkLimit
 from steelyard.bench.parameters import Parameter
 from steelyard.cli.matrix import hooks_of
-from steelyard.cli.output import complain, output_console, print_json
+from steelyard.cli.output import complain, print_json, show_answer
 from steelyard.cli.progress import shown
 from steelyard.records import Colocation, Level, RunStatus
 
@@ -77,16 +77,17 @@ def show_again(directory: Path, *, report: Path | None, as_json: bool) -> int:
 
 def show(made: Colocated, *, report: Path | None, as_json: bool) -> int:
     """Show a co-location; return the exit code."""
-    from steelyard.report.colocation.table import render
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.colocation.answer import answer
+    from steelyard.report.html import page_path
 
     if made.error is not None:
         complain(made.error)
-    page = None
-    if report is not None and made.record.status is RunStatus.COMPLETE:
-        from steelyard.report.colocation.page import write
-
-        page = write(made.directory, made.record, report)
+    said = answer(made.record, made.directory)
+    page = page_path(report) if report is not None and made.record.status is RunStatus.COMPLETE else None
     if as_json:
+        if page is not None:
+            write_page(page, said)
         print_json(
             {
                 **made.record.model_dump(mode="json"),
@@ -95,7 +96,7 @@ def show(made: Colocated, *, report: Path | None, as_json: bool) -> int:
             }
         )
     else:
-        output_console().print(render(made.record, made.directory, page))
+        show_answer(said, page)
     return int(max(_code(made.record), made.error.exit_code if made.error is not None else ExitCode.OK))
 
 

@@ -1,10 +1,10 @@
-"""``--format table|json|csv|markdown``: one flag, the same on every command that prints tables.
+"""``--format table|json|csv|markdown|jsonl``: one flag, the same on every command that prints tables.
 
 In: the commands, and what they print with `output_console`. Out: their tables in the format asked for. With
 ``csv`` and ``markdown`` nothing but tables (and, in Markdown, the sentences beside them) reaches standard
 output: whatever else a command says goes to standard error. ``--json`` is short for ``--format json``.
 
-Not here: the formats themselves (``report.delimited``).
+Not here: the formats themselves (``report.answer.delimited``).
 """
 
 from __future__ import annotations
@@ -31,11 +31,17 @@ class Format(StrEnum):
     JSON = "json"
     CSV = "csv"
     MARKDOWN = "markdown"
+    JSONL = "jsonl"
+    """A JSON object a figure and line."""
 
 
 FormatOption = Annotated[
     Format | None,
-    typer.Option("--format", help="Format of the output: table, json, csv or markdown.", metavar="FORMAT"),
+    typer.Option(
+        "--format",
+        help="Format of the output: table, json, csv, markdown, or jsonl (a figure a line).",
+        metavar="FORMAT",
+    ),
 ]
 
 
@@ -78,7 +84,7 @@ def _formatted(callback: Callable[..., Any]) -> Callable[..., Any]:
     def run(*, output_format: Format | None = None, **values: Any) -> Any:
         if output_format is Format.JSON:
             values["as_json"] = True
-        if output_format not in (Format.CSV, Format.MARKDOWN):
+        if output_format not in (Format.CSV, Format.MARKDOWN, Format.JSONL):
             return callback(**values)
         if values["as_json"]:
             raise UsageError(f"--json and --format {output_format} name two formats", hint="give one of them")

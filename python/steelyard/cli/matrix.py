@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from steelyard.bench import tiers
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.parameters import parse_assignments
 from steelyard.bench.suites import suite as suite_files
-from steelyard.cli.output import complain, output_console, print_json
+from steelyard.cli.output import complain, print_json, show_answer
 from steelyard.cli.progress import shown
 from steelyard.cli.run.make import errors_of
 from steelyard.cli.run.preflight import announce
@@ -20,6 +21,7 @@ from steelyard.records import Machine, Run, RunStatus, read
 
 if TYPE_CHECKING:
     from steelyard.analyze.pressure.matrix import Row
+    from steelyard.analyze.pressure.panels import Panels
 
 STATED = "stated by --limit"
 
@@ -93,8 +95,10 @@ def show_matrix(
         flag = "--tier" if tier is not None else "--set-limit" if hooks else "--set"
         raise UsageError(f"{flag} is for a suite that is run: this one has been")
     from steelyard.analyze.pressure.matrix import row_of
-    from steelyard.report.pressure.table import document, render
-    from steelyard.report.terminal import report_line
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.html import page_path
+    from steelyard.report.pressure.answer import answer
+    from steelyard.report.pressure.document import document
 
     suite, runs = suite_files.load(folder)
     rows, found = [], []
@@ -104,37 +108,32 @@ def show_matrix(
             machine = _machine(directory)
             rows.append(row_of(directory, run, machine, health=read_health(directory), limits=stated))
             found.append((directory, run, machine))
-    page = None
-    if report is not None and rows:
-        page = _write_page(report, suite.suite_id, list(zip(rows, found, strict=True)), stated)
+    panels = _panels(rows, found, stated) if report is not None else []
+    said = answer(suite.suite_id, rows, panels, command=["steelyard", *sys.argv[1:]])
+    page = page_path(report) if report is not None and rows else None
     if as_json:
+        if page is not None:
+            write_page(page, said)
         print_json(
             {"suite_id": suite.suite_id, **document(rows), "report": None if page is None else str(page)},
             kind="pressure_matrix",
         )
     elif rows:
-        output_console().print(render(rows))
-        if page is not None:
-            output_console().print(report_line(page))
+        show_answer(said, page)
     if not rows:
         return int(max(code, ExitCode.FAILED))
-    return int(max(code, ExitCode.NO) if any(row.objections for row in rows) else code)
+    return int(max(code, ExitCode(int(said.says_no))))
 
 
-def _write_page(
-    path: Path, suite_id: str, found: "list[tuple[Row, tuple[Path, Run, Machine | None]]]", stated: Limits
-) -> Path:
+def _panels(
+    rows: "Sequence[Row]", found: "Sequence[tuple[Path, Run, Machine | None]]", stated: Limits
+) -> "list[Panels]":
     from steelyard.analyze.pressure.panels import panels_of
-    from steelyard.report.pressure.page import write
 
-    rows = [
-        (
-            row,
-            panels_of(directory, run, machine, health=read_health(directory), limits=with_set(stated, run)),
-        )
-        for row, (directory, run, machine) in found
+    return [
+        panels_of(directory, run, machine, health=read_health(directory), limits=with_set(stated, run))
+        for _, (directory, run, machine) in zip(rows, found, strict=True)
     ]
-    return write(path, suite_id, rows, command=["steelyard", *sys.argv[1:]])
 
 
 def _run(

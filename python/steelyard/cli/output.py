@@ -6,11 +6,13 @@ line with its hint; no traceback is ever shown unless ``STEELYARD_DEBUG`` is set
 
 import contextlib
 import json
+import math
 import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import SCHEMA_VERSION, ExitCode, SteelyardError
@@ -19,6 +21,8 @@ from steelyard.cli.formats import Format, Writing, writing
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
+
+    from steelyard.report.answer import Answer
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 done, and the answer is no (an invalid result); 2 wrong arguments;"
@@ -108,9 +112,20 @@ def _fit_to_content(renderable: Any) -> None:
 
 def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
     """Write the tables among ``objects`` as CSV or Markdown, and in Markdown what is said beside them."""
-    from steelyard.report.delimited import Plain, as_csv, as_markdown, parts_of, sentence
+    from steelyard.report.answer.delimited import (
+        Plain,
+        as_csv,
+        as_markdown,
+        exact_parts_of,
+        parts_of,
+        sentence,
+    )
 
-    for part in (part for item in objects for part in parts_of(item)):
+    if target.format is Format.JSONL:
+        _write_figures(target, objects)
+        return
+    parts = exact_parts_of if target.format is Format.CSV else parts_of
+    for part in (part for item in objects for part in parts(item)):
         if isinstance(part, Plain):
             gap = "\n" if target.tables else ""
             target.tables += 1
@@ -121,6 +136,49 @@ def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
                 target.file.write(f"{as_markdown(part)}\n\n")
         elif target.format is Format.MARKDOWN:
             target.file.write(f"{sentence(part)}\n\n")
+
+
+def _write_figures(target: Writing, objects: Sequence[Any]) -> None:
+    """Write the figures of the answers among ``objects``, a JSON object each."""
+    from steelyard.report.answer.delimited import FIGURES, figures_of
+    from steelyard.report.answer.terminal import Shown
+
+    for item in (item for item in objects if isinstance(item, Shown)):
+        target.tables += 1
+        for figure in figures_of(item.answer):
+            target.file.write(json.dumps(finite(dict(zip(FIGURES, figure, strict=True)))) + "\n")
+
+
+def show_answer(answer: "Answer", report: Path | None) -> int:
+    """Write the page of an answer if one is wanted, and print it; return the exit code."""
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.answer.terminal import Shown
+
+    page = None if report is None else write_page(report, answer)
+    output_console(highlight=False).print(Shown(answer))
+    if page is not None:
+        print_path("report", page)
+    return int(answer.says_no)
+
+
+def print_path(name: str, path: Path) -> None:
+    """Print where something was written, whole: no terminal's width breaks it."""
+    output_console().print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def finite(document: Any) -> Any:
+    """Return ``document`` with null for figures that are not finite: they are missing, as on the page.
+
+    >>> finite({"a": [1.0, float("inf")], "b": (float("nan"), 0)})
+    {'a': [1.0, None], 'b': [None, 0]}
+    """
+    if isinstance(document, float):
+        return document if math.isfinite(document) else None
+    if isinstance(document, dict):
+        return {key: finite(value) for key, value in document.items()}
+    if isinstance(document, list | tuple):
+        return [finite(value) for value in document]
+    return document
 
 
 def command_line() -> str:

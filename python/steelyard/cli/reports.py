@@ -113,7 +113,7 @@ def show_runs(views: Sequence[RunView]) -> None:
     """Print runs as tables, and repeats of one benchmark as one more."""
     console = output_console()
     if writing() is not None:
-        from steelyard.report.delimited import metrics_of
+        from steelyard.report.answer.delimited import metrics_of
 
         console.print(metrics_of([run_view.run for run_view in views]))
         return

@@ -107,7 +107,7 @@ def show(suite_view: SuiteView) -> None:
 
     runs = by_benchmark([member.run for member in suite_view.members])
     if writing() is not None:
-        from steelyard.report.delimited import metrics_of
+        from steelyard.report.answer.delimited import metrics_of
 
         output_console().print(metrics_of([member.run for member in suite_view.members]))
     output_console().print(suite_summary(suite_view.suite, runs, report_path=suite_view.report), markup=False)

@@ -1,6 +1,6 @@
 """What an experiment says: each arm beside the first, or beside those that its plan names.
 
-In: the record of an experiment, at any time. Out: `Answer`: better, worse, equivalent or undecided, with its
+In: the record of an experiment, at any time. Out: `ArmAnswer`: better, worse, equivalent or undecided, an
 interval, and how many more blocks would decide.
 
 An experiment that may stop early is looked at after a few numbers of blocks (``stats.sequential``): its
@@ -91,7 +91,7 @@ class GuardAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ArmAnswer:
     """One arm beside the base. Ratios are of the metric: above 1 is more of it, better or not."""
 
     arm: str
@@ -194,7 +194,7 @@ def _of_pairs(experiment: Experiment, found: dict[str, dict[int, float]]) -> dic
 
 def answers(
     experiment: Experiment, *, is_over: bool, base: str | None = None, comparisons: int | None = None
-) -> list[Answer]:
+) -> list[ArmAnswer]:
     """Return the answer for each arm beside ``base``, by default for each pair that the plan compares.
 
     ``is_over`` says that no block will follow; ``comparisons`` is how many intervals hold together, by
@@ -255,7 +255,7 @@ def compared(experiment: Experiment, base: str | None = None) -> list[tuple[str,
     return [(base, arm.name) for arm in experiment.arms if arm.name != base]
 
 
-def factor_answers(experiment: Experiment, *, is_over: bool) -> dict[str, list[Answer]]:
+def factor_answers(experiment: Experiment, *, is_over: bool) -> dict[str, list[ArmAnswer]]:
     """Return, where arms are combinations of factors, the levels of each factor beside its first level.
 
     The value of a level in a block is the geometric mean over all combinations with it; blocks without one of
@@ -407,7 +407,7 @@ def _answer(
     comparisons: int,
     *,
     is_over: bool,
-) -> Answer:
+) -> ArmAnswer:
     plan = experiment.plan
     blocks = sorted(values[base].keys() & values[arm].keys())
     losses = {name: lost[name] for name in (base, arm)}
@@ -417,7 +417,7 @@ def _answer(
     if not seen:
         reason = "no block in which both arms have a value"
         nothing = (None, None, None, look.confidence, has_looks, 0, losses, None, None, None, None, reason)
-        return Answer(arm, base, Outcome.UNDECIDED, *nothing)
+        return ArmAnswer(arm, base, Outcome.UNDECIDED, *nothing)
     first, second = ([values[name][block] for block in seen] for name in (base, arm))
     found = contrast(
         first,
@@ -431,7 +431,7 @@ def _answer(
     if not look.blocks:
         found = replace(found, low=None, high=None, reason=_BEFORE_FIRST_LOOK)
     outcome = _outcome(found.low, found.high, plan.least_effect_ratio, experiment.metric.better == "higher")
-    return Answer(
+    return ArmAnswer(
         arm=arm,
         base=base,
         outcome=outcome,

@@ -18,21 +18,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from steelyard.experiment.answers import Answer, Outcome, answers
+from steelyard.experiment.answers import ArmAnswer, Outcome, answers
 from steelyard.experiment.engine import failed
 from steelyard.records.experiment import Experiment
 
 _BEHIND = (Outcome.WORSE, Outcome.EQUIVALENT)
 
 
-def is_behind(answer: Answer, experiment: Experiment) -> bool:
+def is_behind(answer: ArmAnswer, experiment: Experiment) -> bool:
     """Return whether an arm is known not to be better by the smallest effect that matters."""
     _, high = gain_ends(answer, experiment)
     matters = 1 + experiment.plan.least_effect_ratio
     return answer.outcome in _BEHIND or (high is not None and high < matters)
 
 
-def gain_ends(answer: Answer, experiment: Experiment) -> tuple[float | None, float | None]:
+def gain_ends(answer: ArmAnswer, experiment: Experiment) -> tuple[float | None, float | None]:
     """Return the interval of the gain of an arm, above 1 is better."""
     if answer.low is None or answer.high is None or experiment.metric.better == "higher":
         return answer.low, answer.high
@@ -62,7 +62,7 @@ def standing(experiment: Experiment) -> Standing:
         return Standing(None, (base, *still) if still else ())
     leader = max(better, key=lambda one: gain(one, experiment)).arm
     # A level that is not yet better than the base may still beat the leader.
-    rivals: list[Answer] = []
+    rivals: list[ArmAnswer] = []
     for _ in experiment.arms:
         rivals = [
             one
@@ -77,7 +77,7 @@ def standing(experiment: Experiment) -> Standing:
     return Standing(leader, (leader, *still) if still else ())
 
 
-def _each(experiment: Experiment, base: str | None = None) -> list[Answer]:
+def _each(experiment: Experiment, base: str | None = None) -> list[ArmAnswer]:
     """Return the answers of a race, each by itself at the confidence of its plan."""
     return answers(experiment, is_over=False, base=base, comparisons=1)
 
@@ -100,7 +100,7 @@ def undecided_arms(experiment: Experiment) -> tuple[str, ...]:
     return (base, *still) if still else ()
 
 
-def gain(answer: Answer, experiment: Experiment) -> float:
+def gain(answer: ArmAnswer, experiment: Experiment) -> float:
     """Return the ratio of an answer so that above 1 is better."""
     ratio = 1.0 if answer.ratio is None else answer.ratio
     return ratio if experiment.metric.better == "higher" else 1 / ratio
@@ -121,7 +121,7 @@ def most_dispensable(experiment: Experiment) -> str | None:
     return max(idle, key=lambda one: gain(one, experiment)).arm if idle else None
 
 
-def answer_of(experiment: Experiment, arm: str) -> Answer:
+def answer_of(experiment: Experiment, arm: str) -> ArmAnswer:
     """Return what an experiment says of an arm beside the first."""
     return next(one for one in answers(experiment, is_over=True) if one.arm == arm)
 

@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from steelyard._base import UsageError
-from steelyard.experiment.answers import Answer, Outcome, answers
+from steelyard.experiment.answers import ArmAnswer, Outcome, answers
 from steelyard.experiment.engine import StillOpen
 from steelyard.records import RunStatus
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentPlan
@@ -397,7 +397,7 @@ class Tuner:
     def _evidence(
         self,
         made: Experiment,
-        answer: Answer,
+        answer: ArmAnswer,
         purpose: str,
         knob: str | None,
         dropped: str | None,

@@ -10,7 +10,7 @@ from steelyard._base import UsageError
 from steelyard.analyze.comparison import Side, compare_runs
 from steelyard.analyze.rules.findings import Finding
 from steelyard.records import Metric, Parameter, Run
-from steelyard.report.compare.page import results_of
+from steelyard.report.compare.answer import results_of
 from tests.report.runs import load_result, machine_record, run_record
 
 

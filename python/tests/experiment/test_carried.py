@@ -5,7 +5,7 @@ import pytest
 
 from steelyard.experiment.answers import answers
 from steelyard.experiment.carried import NOTHING, carried
-from steelyard.report.experiment.table import notes
+from steelyard.report.experiment.words import notes
 from steelyard.stats.carry_over import carry_over
 from tests.truth.situations.experiments import three_arms
 

@@ -14,7 +14,8 @@ from steelyard.cli.main import invoke
 from steelyard.cli.tune.make import show_tuning
 from steelyard.records import Check, Colocation, Level, Phase, Run, Suite, Verdict, read, write
 from steelyard.records.tuning import Tuning
-from steelyard.report.colocation.page import write as write_colocation
+from steelyard.report.answer.page import write_page
+from steelyard.report.colocation.answer import answer
 from tests.cli.suites import write_suite
 from tests.report.runs import write_run
 
@@ -136,7 +137,7 @@ def colocation(folder: Path, name: str) -> Path:
     for workload in document["workloads"]:
         workload["prediction"]["missing"] = None
     record = Colocation.model_validate(document)
-    return write_colocation(folder / "colocation", record, folder / PAGE)
+    return write_page(folder / PAGE, answer(record, folder / "colocation"))
 
 
 def matrix(folder: Path, name: str) -> Path:

@@ -12,8 +12,8 @@ from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.profile import Profile
 from steelyard.cli.main import invoke
 from steelyard.cli.manual import pages
-from steelyard.report.delimited import Plain, as_csv, as_markdown, of_fleet
-from steelyard.report.fleet.content import Column, Interval, Missing, table
+from steelyard.report.answer import Column, Interval, Missing, table
+from steelyard.report.answer.delimited import Plain, as_csv, as_markdown, of_fleet
 from steelyard.report.profiles.exports import folded, speedscope, trace_events
 from tests.fleet.simulated import simulated_store
 from tests.folded import folded as write_folded

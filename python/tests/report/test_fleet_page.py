@@ -11,16 +11,16 @@ from playwright.sync_api import Browser
 from rich.console import Console
 
 from steelyard._base import WorkloadFailedError
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
+    Answer,
     Band,
     Cell,
     Chart,
     Column,
+    Figure,
     Fragment,
     Heat,
-    Interval,
     Mark,
-    Missing,
     Notes,
     Paragraph,
     Section,
@@ -29,8 +29,8 @@ from steelyard.report.fleet.content import (
     store_notes,
     table,
 )
-from steelyard.report.fleet.page import render, write_page
-from steelyard.report.fleet.table import terminal
+from steelyard.report.answer.page import render, write_page
+from steelyard.report.answer.terminal import terminal
 from tests.report.test_browser import HOSTILE, opened
 
 
@@ -44,8 +44,8 @@ def _sections() -> list[Section]:
             Column("bytes", "bytes"),
         ),
         [
-            (HOSTILE, 0.25, Interval(1.5, 1.25, 1.75), Cell("suspect", level="suspect"), 1 << 30),
-            ("search\x1b[31m", None, Interval(None, None, None), Missing("no counters on its machines"), 0),
+            (HOSTILE, 0.25, Figure(1.5, 1.25, 1.75), Cell("suspect", level="suspect"), 1 << 30),
+            ("search\x1b[31m", None, Figure(), Figure(missing="no counters on its machines"), 0),
         ],
         title=f"Jobs {HOSTILE}",
         caption="Two jobs.",
@@ -124,15 +124,17 @@ def test_everything_is_drawn_and_nothing_from_outside_runs(
 ) -> None:
     path = write_page(
         tmp_path / "deep" / "fleet top.html",
-        f"Top {HOSTILE}",
-        _sections(),
-        heading=HOSTILE,
-        subline=HOSTILE,
-        level="suspect",
-        verdict=HOSTILE,
-        cautions=[HOSTILE],
-        tiles=[Tile("jobs", "2", note=HOSTILE)],
-        command=f"steelyard fleet top {HOSTILE}",
+        Answer(
+            f"Top {HOSTILE}",
+            HOSTILE,
+            _sections(),
+            lines=[HOSTILE],
+            level="suspect",
+            verdict=HOSTILE,
+            cautions=[HOSTILE],
+            tiles=[Tile("jobs", "2", note=HOSTILE)],
+            command=f"steelyard fleet top {HOSTILE}",
+        ),
     )
     with opened(browser, path, color_scheme=scheme) as (page, said, asked):
         assert said == []
@@ -155,7 +157,7 @@ def test_everything_is_drawn_and_nothing_from_outside_runs(
 
 
 def test_missing_is_a_dash_with_its_reason_and_zero_is_zero() -> None:
-    text = render("Top", _sections())
+    text = render(Answer("Top", "", _sections()))
     assert 'title="no counters on its machines"' in text
     assert re.search(r"<td[^>]*>0</td>|<td[^>]*>0.B</td>", text)
     assert text.count(">–</td>") == 3
@@ -174,7 +176,7 @@ def test_nanoseconds_are_drawn_in_units_that_people_read() -> None:
 def test_terminal_shows_tables_and_obeys_no_name() -> None:
     out = io.StringIO()
     Console(file=out, width=160, force_terminal=False).print(
-        terminal(_sections(), heading="Two [bold]jobs[/bold]")
+        terminal(Answer("Jobs", "Two [bold]jobs[/bold]", _sections()))
     )
     shown = out.getvalue()
     assert "Two [bold]jobs[/bold]" in shown
@@ -186,9 +188,9 @@ def test_terminal_shows_tables_and_obeys_no_name() -> None:
 def test_long_tables_are_cut_in_the_terminal_only() -> None:
     section = Section("s", "S", (table(("name", Column("n")), [(f"job-{at}", at) for at in range(100)]),))
     out = io.StringIO()
-    Console(file=out, width=80).print(terminal([section], rows=10))
+    Console(file=out, width=80).print(terminal(Answer("T", "", [section], rows=10)))
     assert "90 more rows" in out.getvalue()
-    assert "job-99" in render("T", [section])
+    assert "job-99" in render(Answer("T", "", [section]))
 
 
 def test_a_narrow_terminal_keeps_what_matters_and_names_the_rest() -> None:
@@ -205,7 +207,7 @@ def test_a_narrow_terminal_keeps_what_matters_and_names_the_rest() -> None:
 
     def shown(width: int) -> str:
         out = io.StringIO()
-        Console(file=out, width=width).print(terminal([section]))
+        Console(file=out, width=width).print(terminal(Answer("T", "", [section])))
         return out.getvalue()
 
     narrow = shown(40)
@@ -225,12 +227,12 @@ def test_fragments_get_the_nonce_and_ids_are_unique() -> None:
         seen.append(nonce)
         return f'<p class="ours" data-nonce="{nonce}">ours</p>'
 
-    text = render("T", [Section("s", "S", (Fragment(make),))])
+    text = render(Answer("T", "", [Section("s", "S", (Fragment(make),))]))
     assert f"script-src 'nonce-{seen[0]}'" in text
     assert '<p class="ours"' in text
     chart = Chart("one", "One", (Series("a", [1.0], [1.0]),))
     with pytest.raises(ValueError, match="same id"):
-        render("T", [Section("s", "S", (chart, chart))])
+        render(Answer("T", "", [Section("s", "S", (chart, chart))]))
 
 
 def test_rows_that_do_not_fit_are_refused() -> None:
@@ -248,4 +250,4 @@ def test_more_problems_than_a_page_holds_are_counted() -> None:
 def test_a_page_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WorkloadFailedError, match="cannot be written"):
-        write_page(tmp_path / "file" / "page.html", "T", [])
+        write_page(tmp_path / "file" / "page.html", Answer("T", "", []))

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page
 
 from steelyard.cli.main import invoke
 from steelyard.report import chart_library
-from steelyard.report.fleet.content import Cell, Column, Section, table
-from steelyard.report.fleet.page import write_page
+from steelyard.report.answer import Answer, Cell, Column, Section, table
+from steelyard.report.answer.page import write_page
 from tests.report import pages
 from tests.report.runs import write_run
 
@@ -238,7 +238,7 @@ def test_a_table_sorts_by_mouse_and_by_keyboard(browser: Browser, tmp_path: Path
         ("job-1", 3.0e-6, Cell("2.5 (2 to 3)", "2.5, 2 to 3"), "2026-01-02 10:00"),
         ("", 7200.0, 12.0, ""),
     ]
-    path = write_page(tmp_path / "page.html", "T", [Section("s", "S", (table(columns, rows),))])
+    path = write_page(tmp_path / "page.html", Answer("T", "", [Section("s", "S", (table(columns, rows),))]))
     page = browser.new_page()
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-drawn]")

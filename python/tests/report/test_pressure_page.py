@@ -9,8 +9,9 @@ from playwright.sync_api import Browser
 from steelyard._base import schemas_dir
 from steelyard.cli.main import invoke
 from steelyard.records import Colocation, Phase, Run, read, write
-from steelyard.report.colocation.page import write as write_colocation
-from steelyard.report.colocation.table import error_text, predicted_text, slowdown_text
+from steelyard.report.answer.page import write_page
+from steelyard.report.colocation.answer import answer
+from steelyard.report.colocation.words import error_text, predicted_text, slowdown_text
 from tests.cli.suites import write_suite
 from tests.report.runs import write_run
 from tests.report.test_browser import HOSTILE, opened
@@ -41,7 +42,7 @@ def test_the_matrix_has_four_panels_of_each_workload(
     page_path = tmp_path / "matrix.html"
     arguments = ["characterize", "--suite", str(suite), "--limit", "lo=1Mbit", "--report", str(page_path)]
     assert invoke(arguments) == 0
-    assert f"report  {page_path}" in capsys.readouterr().out.replace("\n", "")
+    assert f"report: {page_path}" in capsys.readouterr().out.replace("\n", "")
     with opened(browser, page_path) as (page, said, asked):
         assert said == []
         assert asked == [page_path.as_uri()]
@@ -87,7 +88,9 @@ def golden() -> Colocation:
 def test_a_colocation_is_drawn(tmp_path: Path, browser: Browser) -> None:
     record = golden()
     named = [record.workloads[0].model_copy(update={"name": HOSTILE}), record.workloads[1]]
-    path = write_colocation(tmp_path, record.model_copy(update={"workloads": named}), tmp_path / "page.html")
+    path = write_page(
+        tmp_path / "page.html", answer(record.model_copy(update={"workloads": named}), tmp_path)
+    )
     with opened(browser, path) as (page, said, asked):
         assert said == []
         assert asked == [path.as_uri()]
@@ -117,7 +120,7 @@ def test_a_colocation_without_a_result_is_drawn_without_figures(tmp_path: Path, 
     ]
     assert [slowdown_text(bare[0]), predicted_text(bare[0]), error_text(bare[0])] == ["–", "–", "–"]
     none = record.model_copy(update={"workloads": bare, "blocks": []})
-    path = write_colocation(tmp_path, none, tmp_path / "page.html")
+    path = write_page(tmp_path / "page.html", answer(none, tmp_path))
     with opened(browser, path) as (page, said, _):
         assert said == []
         words = page.inner_text("main")

@@ -84,9 +84,9 @@ SHOWN = {
 
 CHARTS = {
     "steelyard.report.chart.Trace",
-    "steelyard.report.fleet.content.Heat",
-    "steelyard.report.fleet.content.Interval",
-    "steelyard.report.fleet.content.Series",
+    "steelyard.report.answer.Heat",
+    "steelyard.report.answer.Interval",
+    "steelyard.report.answer.Series",
     # The smaller and the larger step.
     "steelyard.cli.documents.scaling.ScalingLossTerm",
 }

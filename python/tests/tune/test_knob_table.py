@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from steelyard.records.tuning import TuningKnob, TuningLack
-from steelyard.report.tune.table import knob_table
+from steelyard.report.tune.knobs import knob_table
 
 LEVELS = {
     "sched_autogroup_enabled": ["0"],

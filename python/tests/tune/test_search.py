@@ -13,7 +13,7 @@ from steelyard.bench.clock import SystemClock
 from steelyard.experiment.workload import Measured
 from steelyard.records.experiment import ExperimentArm
 from steelyard.records.tuning import Tuning
-from steelyard.report.tune.table import heading
+from steelyard.report.tune.words import heading
 from steelyard.stats.sequential import early_confidence, early_looks, last_confidence
 from steelyard.tune.tuning import UNDECIDED, open_knobs
 from tests.tune.surface import LEVELS, Surface, tune, tuning

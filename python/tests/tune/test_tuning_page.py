@@ -10,8 +10,9 @@ import pytest
 
 from steelyard._base import schemas_dir
 from steelyard.cli.main import invoke
-from steelyard.report.tune.page import write_tuning
-from steelyard.report.tune.table import gain_text, heading
+from steelyard.report.answer.page import write_page
+from steelyard.report.tune.answer import answer
+from steelyard.report.tune.words import gain_text, heading
 from tests.tune.surface import LEVELS, Surface, tune, tuning
 
 HOSTILE = "<script>alert(1)</script>"
@@ -27,7 +28,7 @@ def test_the_page_has_every_level_with_its_gain(tmp_path: Path) -> None:
     known = {name: LEVELS[name] for name in ("thp_enabled", "code_data_ways", "governor")}
     record = tune(Surface(np.random.default_rng(1), 0.004), tuning(1, known=known))
     assert record.outcome == "better"
-    shown = text_of(write_tuning(tmp_path / "page.html", record))
+    shown = text_of(write_page(tmp_path / "page.html", answer(record)))
     assert heading(record) in shown
     for one in record.evidence:
         assert gain_text(one) in shown
@@ -43,7 +44,7 @@ def test_a_name_from_outside_is_a_text(tmp_path: Path) -> None:
     )
     evidence = [one.model_copy(update={"reason": HOSTILE, "outcome": "dropped"}) for one in record.evidence]
     record = record.model_copy(update={"evidence": evidence, "command": [HOSTILE], "benchmark": HOSTILE})
-    page = write_tuning(tmp_path / "page.html", record).read_text()
+    page = write_page(tmp_path / "page.html", answer(record)).read_text()
     assert HOSTILE not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 

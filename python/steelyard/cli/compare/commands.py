@@ -1,7 +1,7 @@
 """``steelyard compare``: what differs between two runs, suites or files of perf stat.
 
 In: names of runs. Out: a table or one JSON document, and a page where one is asked for. Not here: what
-differs (``analyze``), drawing (``report.compare.table``, ``report.compare.page``).
+differs (``analyze``), drawing (``report.compare``).
 """
 
 import os
@@ -14,7 +14,7 @@ from steelyard.analyze.comparison import RunComparison, Side, compare_runs
 from steelyard.bench import runs
 from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.compare.perf_files import are_perf_files, show_files_compared
-from steelyard.cli.output import command_line, output_console, print_json
+from steelyard.cli.output import command_line, print_json, show_answer
 from steelyard.records import Run
 
 EXPERIMENT = "experiment.json"
@@ -69,27 +69,26 @@ def _experiment(name: str, out: Path) -> Path | None:
 
 def _show_runs(directories: tuple[Path, Path], report: Path | None, *, as_json: bool) -> None:
     pair, comparison = _compared(*directories)
-    page = None
-    if report is not None:
-        from steelyard.report.compare.page import write_runs
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.compare.answer import runs_answer
 
-        page = write_runs(report, pair, comparison, command=command_line())
+    said = runs_answer(pair, comparison, command=command_line())
     if as_json:
+        page = None if report is None else write_page(report, said)
         names = {"a": pair[0].run_id, "b": pair[1].run_id}
         print_json({**names, **_document(comparison), "report": _text(page)}, kind="comparison")
         return
-    from steelyard.report.compare.table import runs_summary
-
-    _print(runs_summary(pair, comparison), page)
+    show_answer(said, report)
 
 
 def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json: bool) -> None:
     from steelyard.analyze.suite_comparison import compare_suites
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.compare.answer import suites_answer
 
     (a, a_runs), (b, b_runs) = (suite_files.load(directory) for directory in directories)
     earlier = suite_files.beside(directories)
     comparison = compare_suites(a, [run for _, run in a_runs], b, [run for _, run in b_runs], earlier)
-    page = None
     details: dict[str, _Compared] = {}
     if report is not None or as_json:
         for member in comparison.members:
@@ -98,11 +97,9 @@ def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json
                     directories[0] / member.a.run_id, directories[1] / member.b.run_id
                 )
     names = (a.suite_id, b.suite_id)
-    if report is not None:
-        from steelyard.report.compare.page import write_suites
-
-        page = write_suites(report, names, comparison, details, command=command_line())
+    said = suites_answer(names, comparison, details, command=command_line())
     if as_json:
+        page = None if report is None else write_page(report, said)
         members = [
             {
                 **asdict(member),
@@ -115,9 +112,7 @@ def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json
         document = asdict(comparison) | {"members": members, "report": _text(page)}
         print_json({"a": names[0], "b": names[1], **document}, kind="suite_comparison")
         return
-    from steelyard.report.compare.table import suites_summary
-
-    _print(suites_summary(names, comparison), page)
+    show_answer(said, report)
 
 
 def _compared(a: Path, b: Path) -> _Compared:
@@ -148,13 +143,6 @@ def _side(directory: Path) -> Side:
         package_power(data.conditions),
         data.headline[0] if data.headline else None,
     )
-
-
-def _print(summary: Any, page: Path | None) -> None:
-    target = output_console()
-    target.print(summary, markup=False)
-    if page is not None:
-        target.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _text(page: Path | None) -> str | None:

@@ -21,11 +21,10 @@ from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import Request, begin, pilot_of, read_elsewhere
 from steelyard.cli.experiment.file import read_file
 from steelyard.cli.experiment.plan import forecast_text, show_pilot, show_plan
-from steelyard.cli.formats import is_csv
-from steelyard.cli.output import complain, output_console, print_json
+from steelyard.cli.output import complain, print_json, print_path, show_answer
 from steelyard.cli.progress import shown
 from steelyard.experiment import engine
-from steelyard.experiment.answers import Answer, answers, blocks_of_answer, factor_answers
+from steelyard.experiment.answers import ArmAnswer, answers, blocks_of_answer, factor_answers
 from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.design import is_curve
 from steelyard.experiment.numa.design import is_numa
@@ -222,7 +221,7 @@ def _forecast(progress: Progress, experiment: Experiment) -> None:
 
 def so_far(experiment: Experiment) -> dict[str, str]:
     """Return what is known of each arm, for the line of progress."""
-    from steelyard.report.experiment.table import ratio_text
+    from steelyard.report.experiment.words import ratio_text
 
     return {answer.arm: ratio_text(answer) for answer in answers(experiment, is_over=False)}
 
@@ -231,6 +230,9 @@ def show_experiment(
     folder: Path | None, experiment: Experiment, report: Path | None, *, as_json: bool
 ) -> int:
     """Show what an experiment says; return the exit code."""
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.experiment.answer import answer
+
     if is_numa(experiment):
         from steelyard.cli.experiment.scenarios import show
 
@@ -242,39 +244,24 @@ def show_experiment(
     found = answers(experiment, is_over=experiment.status is RunStatus.COMPLETE)
     curve = response(experiment)
     by_factor = factor_answers(experiment, is_over=experiment.status is RunStatus.COMPLETE)
-    page = None
-    if report is not None:
-        from steelyard.report.experiment.page import write_experiment
-
-        page = write_experiment(report, experiment, found, curve, by_factor)
+    made = answer(experiment, found, curve, by_factor)
     if as_json:
+        page = None if report is None else write_page(report, made)
         print_json(document(folder, experiment, found, page, curve, by_factor), kind="experiment_answer")
-    else:
-        from steelyard.report.experiment.figures import figures
-        from steelyard.report.experiment.table import summary
-
-        target = output_console()
-        make = figures if is_csv() else summary
-        target.print(make(experiment, found, curve, by_factor))
-        if folder is not None:
-            target.print(f"record: {folder / engine.MANIFEST}", markup=False, highlight=False, soft_wrap=True)
-        if page is not None:
-            target.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
-    return int(exit_code(found))
-
-
-def exit_code(found: Sequence[Answer]) -> ExitCode:
-    """Return 0 where every arm is better or equivalent and keeps its guardrails, else 1."""
-    return ExitCode.OK if all(answer.is_good for answer in found) else ExitCode.NO
+        return int(made.says_no)
+    code = show_answer(made, report)
+    if folder is not None:
+        print_path("record", folder / engine.MANIFEST)
+    return code
 
 
 def document(
     folder: Path | None,
     experiment: Experiment,
-    found: Sequence[Answer],
+    found: Sequence[ArmAnswer],
     page: Path | None,
     curve: Response | None = None,
-    by_factor: Mapping[str, Sequence[Answer]] | None = None,
+    by_factor: Mapping[str, Sequence[ArmAnswer]] | None = None,
 ) -> dict[str, Any]:
     """Return what ``--json`` shows."""
     return {

@@ -27,12 +27,12 @@ from steelyard.bench.launch import make_run_folder
 from steelyard.bench.placement.request import live_layout, recorded_layout
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment import begin, make
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import output_console, print_json, print_path, show_answer
 from steelyard.experiment import engine
 from steelyard.experiment.numa import design
 from steelyard.experiment.numa.production import Agreement, agreements, finding_of
 from steelyard.experiment.numa.scenarios import Scenarios, scenarios_of
-from steelyard.experiment.numa.verdict import Verdict, is_decided, verdicts
+from steelyard.experiment.numa.verdict import Verdict, verdicts
 from steelyard.experiment.numa.workload import ScenarioTrials
 from steelyard.fleet.numa.locality import Locality
 from steelyard.records import RunStatus
@@ -209,6 +209,9 @@ def show(
     locality: Locality | None = None,
 ) -> int:
     """Show verdicts; return 0 where every one is known and production does not disagree, else 1."""
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.experiment.scenarios_answer import answer
+
     is_over = experiment.status is RunStatus.COMPLETE
     known = verdicts(experiment, is_over=is_over)
     agreed = (
@@ -217,25 +220,15 @@ def show(
         else agreements(locality, known[0], least_effect_ratio=experiment.plan.least_effect_ratio)
     )
     found = Found(experiment, folder, known, locality, agreed)
-    page = None
-    if report is not None:
-        from steelyard.report.experiment.scenarios_page import write_scenarios
-
-        page = write_scenarios(report, experiment, known, locality, agreed)
+    said = answer(experiment, known, locality, agreed)
     if as_json:
+        page = None if report is None else write_page(report, said)
         print_json(document(found, page), kind="numa_experiment")
-    else:
-        from steelyard.report.experiment.scenarios import render
-
-        console = output_console()
-        console.print(render(experiment, known, locality, agreed))
-        if folder is not None:
-            line = f"record: {folder / engine.MANIFEST}"
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-        if page is not None:
-            console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
-    agrees = all(each.agrees == "agree" for each in agreed)
-    return int(ExitCode.OK if is_decided(known) and agrees else ExitCode.NO)
+        return int(said.says_no)
+    code = show_answer(said, report)
+    if folder is not None:
+        print_path("record", folder / engine.MANIFEST)
+    return code
 
 
 def _show_plan(request: Request, *, as_json: bool) -> int:

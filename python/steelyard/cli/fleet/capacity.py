@@ -14,7 +14,7 @@ from steelyard.cli.fleet.query import over, query
 
 if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.answer import Answer
 
 Uplifts = Annotated[
     list[str] | None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steelyard.fleet.cpi.rule import Rule
     from steelyard.fleet.cpi.specs import Spec, SpecSettings
     from steelyard.fleet.store.store import Store
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.answer import Answer
 
 _STORED, _COMPUTED = "stored", "computed"
 

@@ -15,7 +15,7 @@ from steelyard.cli.fleet.query import query
 
 if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.answer import Answer
 
 _EFFECT = {
     **dict.fromkeys(("value", "low", "high", "standard_error", "p_value"), "number"),

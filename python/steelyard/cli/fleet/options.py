@@ -5,10 +5,10 @@ Not here: the commands, which import this module and add themselves by ``registe
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,7 @@ from steelyard.cli.options import Json, Report
 
 if TYPE_CHECKING:
     from steelyard.fleet.store.store import Problem, Store
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.answer import Answer
 
 StoreUrl = Annotated[
     str,
@@ -79,7 +79,7 @@ def answer(
     if report is not None:
         _write(report, result, [f"{problem.path}: {problem.reason}" for problem in problems])
     if as_json:
-        from steelyard.cli.output import print_json
+        from steelyard.cli.output import finite, print_json
 
         aside = [
             {"path": problem.path, "table": problem.table, "reason": problem.reason} for problem in problems
@@ -89,11 +89,10 @@ def answer(
         return int(result.says_no)
 
     from steelyard.cli.output import output_console
-    from steelyard.report.fleet.table import terminal
+    from steelyard.report.answer.terminal import Shown
 
     console = output_console(highlight=False)
-    words = {"heading": result.heading, "subline": result.subline}
-    console.print(terminal(result.sections, **words, cautions=result.cautions, rows=result.rows))
+    console.print(Shown(result))
     if report is not None:
         console.print(f"report: {report}", markup=False, soft_wrap=True)
     _warn_of(problems)
@@ -125,38 +124,15 @@ def numbers_by_name(
     return numbers
 
 
-def finite(document: Any) -> Any:
-    """Return ``document`` with null for figures that are not finite: they are missing, as on the page.
-
-    >>> finite({"a": [1.0, float("inf")], "b": (float("nan"), 0)})
-    {'a': [1.0, None], 'b': [None, 0]}
-    """
-    if isinstance(document, float):
-        return document if math.isfinite(document) else None
-    if isinstance(document, dict):
-        return {key: finite(value) for key, value in document.items()}
-    if isinstance(document, list | tuple):
-        return [finite(value) for value in document]
-    return document
-
-
 def _write(path: Path, answer: Answer, aside: list[str]) -> None:
-    from steelyard.report.fleet.content import Section, store_notes
-    from steelyard.report.fleet.page import write_page
+    from steelyard.report.answer import Section, store_notes
+    from steelyard.report.answer.page import write_page
 
     sections = list(answer.sections)
     if aside:
         sections.append(Section("left-out", "Left out", (store_notes(aside),)))
-    write_page(
-        path,
-        answer.title,
-        sections,
-        heading=answer.heading,
-        subline=answer.subline,
-        cautions=answer.cautions,
-        tiles=answer.tiles,
-        command=shlex.join(["steelyard", *sys.argv[1:]]),
-    )
+    command = shlex.join(["steelyard", *sys.argv[1:]])
+    write_page(path, replace(answer, sections=sections, command=command))
 
 
 def _warn_of(problems: Sequence[Problem]) -> None:

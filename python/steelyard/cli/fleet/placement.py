@@ -14,7 +14,7 @@ from steelyard.cli.fleet.query import over, query
 
 if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.answer import Answer
 
 Cost = Annotated[str, typer.Option("--cost", help="Cost to minimise: cycles or cpu-s.")]
 Work = Annotated[str, typer.Option("--work", help="Unit of work: instructions or operations.")]

@@ -13,7 +13,7 @@ from steelyard.cli.fleet.query import over, query
 
 if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.answer import Answer
 
 _TABLES = ("task_samples", "machine_samples", "machines")
 _PRESSURE = {

@@ -21,7 +21,7 @@ from steelyard.cli.output import EXIT_CODES, examples
 if TYPE_CHECKING:
     from steelyard.fleet.profiles.stacks import Selection
     from steelyard.fleet.store.store import Store
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.answer import Answer
 
 _SELECTION = "Selection FIELD=VALUE,...: from, to, platform, job, task, machine, cluster, label.NAME."
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.answer import Answer
 
 Expressions = Mapping[str, "Callable[[Store], Any]"]
 """Ibis expressions over a store, by name."""

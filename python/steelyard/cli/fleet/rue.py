@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from steelyard.fleet.store.store import Store
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.answer import Answer
 
 Label = Annotated[
     str, typer.Option("--label", metavar="KEY", help="Label whose values are the configurations.")

@@ -13,7 +13,6 @@ from pathlib import Path
 import steelyard
 from steelyard import machine as machines
 from steelyard._base import (
-    ExitCode,
     RecordError,
     UsageError,
     command_text,
@@ -38,8 +37,7 @@ from steelyard.bench.placement.steps import cpu_steps, topology_of_layout
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import metric_of, readings_of, seconds_of
 from steelyard.cli.experiment.make import carry_out, code_of, put_back
-from steelyard.cli.formats import is_csv
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import print_json, print_path, show_answer
 from steelyard.cli.profile.reading import read_profile
 from steelyard.cli.scale.document import document
 from steelyard.experiment import engine
@@ -366,24 +364,16 @@ def _show_experiment(
 
 
 def _show(shown: Shown, report: Path | None, *, as_json: bool) -> int:
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.scale.answer import answer
+
     scaling, experiment = shown.scaling, shown.experiment
-    page = None
-    if report is not None:
-        from steelyard.report.scale.page import write_scaling
-
-        page = write_scaling(report, scaling, source=shown.source, experiment=experiment)
+    made = answer(scaling, source=shown.source, experiment=experiment)
     if as_json:
+        page = None if report is None else write_page(report, made)
         print_json(document(shown.source, scaling, experiment, page), kind="scaling")
-    else:
-        from steelyard.report.scale.figures import figures
-        from steelyard.report.scale.table import summary
-
-        target = output_console()
-        target.print(figures(scaling) if is_csv() else summary(scaling))
-        if experiment is not None:
-            record = Path(shown.source) / engine.MANIFEST
-            target.print(f"record: {record}", markup=False, highlight=False, soft_wrap=True)
-        if page is not None:
-            target.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
-    cannot = any(limit.id in ("idle", "errors") for limit in scaling.limits)
-    return int(ExitCode.NO if cannot or scaling.speedup is None else ExitCode.OK)
+        return int(made.says_no)
+    code = show_answer(made, report)
+    if experiment is not None:
+        print_path("record", Path(shown.source) / engine.MANIFEST)
+    return code

@@ -42,7 +42,7 @@ def list_knobs(root: Path, user_file: Path | None, *, as_json: bool) -> int:
         }
         print_json(document, kind="knob_list")
     else:
-        from steelyard.report.tune.table import knob_table
+        from steelyard.report.tune.knobs import knob_table
 
         output_console().print(knob_table(entries, lacks))
     return int(ExitCode.OK)

@@ -31,7 +31,7 @@ from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import draw_seed, metric_of, ratio_of, seconds_of
 from steelyard.cli.experiment.make import so_far
 from steelyard.cli.experiment.service import live_metric, live_of, source_names
-from steelyard.cli.output import complain, output_console, print_json
+from steelyard.cli.output import complain, output_console, print_json, print_path, show_answer
 from steelyard.cli.progress import shown
 from steelyard.experiment.engine import MACHINE
 from steelyard.records import Machine, RunStatus, read, write
@@ -50,7 +50,7 @@ from steelyard.tune.knobs.application import (
     SettingKnob,
 )
 from steelyard.tune.knobs.user import read_user_file
-from steelyard.tune.tuning import NONE, STRATEGIES, UNDECIDED
+from steelyard.tune.tuning import STRATEGIES
 
 TIER = "smoke"
 """Many short trials tell more than few long ones."""
@@ -150,7 +150,7 @@ def _say_chances(tuning: Tuning) -> None:
     """Say before the first trial what its blocks can find."""
     from rich.console import Console
 
-    from steelyard.report.tune.table import chances
+    from steelyard.report.tune.knobs import chances
 
     Console(stderr=True, highlight=False).print(chances(tuning.plan))
 
@@ -192,26 +192,26 @@ def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], report: Path | No
 
 def show_tuning(folder: Path | None, tuning: Tuning, report: Path | None = None, *, as_json: bool) -> int:
     """Show a tuning, or the plan of one that has no folder; write its page to ``report``."""
-    if report is not None:
-        from steelyard.report.tune.page import write_tuning
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.tune.answer import answer
 
-        write_tuning(report, tuning)
+    said = answer(tuning)
     if as_json:
+        if report is not None:
+            write_page(report, said)
         print_json(tuning.model_dump(mode="json"))
-    else:
-        from steelyard.report.tune.table import plan_summary, summary
+    elif folder is None:
+        from steelyard.report.tune.knobs import plan_summary
 
-        target = output_console()
-        target.print(plan_summary(tuning) if folder is None else summary(tuning))
-        if folder is not None:
-            target.print(
-                f"record: {folder / session.MANIFEST}", markup=False, highlight=False, soft_wrap=True
-            )
-            for path in sorted(folder.glob("softsku*")):
-                target.print(f"soft SKU: {path}", markup=False, highlight=False, soft_wrap=True)
-            if report is not None:
-                target.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
-    return int(ExitCode.NO if tuning.outcome in (NONE, UNDECIDED) else ExitCode.OK)
+        if report is not None:
+            write_page(report, said)
+        output_console().print(plan_summary(tuning))
+    else:
+        show_answer(said, report)
+        print_path("record", folder / session.MANIFEST)
+        for path in sorted(folder.glob("softsku*")):
+            print_path("soft SKU", path)
+    return int(said.says_no)
 
 
 def _begin(request: Request) -> tuple[Tuning, dict[str, Knob]]:

@@ -9,7 +9,7 @@ caches. If locality alone mattered, scenario 2 would lie between the others. Sce
 only where sharing one cache gains more than the locality of half the memory; scenario 2 is better than 1
 only where a second cache gains more than that. Nothing is assumed of how cost grows with distance.
 
-Invariants: a verdict follows from intervals that hold together (`Answer`); without them it is undecided;
+Invariants: a verdict follows from intervals that hold together (`ArmAnswer`); without them it is undecided;
 performance is more where it is better, whichever way the metric counts.
 
 Not here: intervals (``experiment.answers``), drawing.
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import geometric_mean
 
-from steelyard.experiment.answers import Answer, Outcome, answers, values_by_arm
+from steelyard.experiment.answers import ArmAnswer, Outcome, answers, values_by_arm
 from steelyard.experiment.numa.design import Cluster, clusters
 from steelyard.experiment.numa.scenarios import SOLO
 from steelyard.records.experiment import Experiment, ExperimentArm
@@ -55,7 +55,7 @@ class Performance:
     low: float | None
     high: float | None
     outcome: Outcome
-    answer: Answer
+    answer: ArmAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def normalised(experiment: Experiment) -> dict[str, float | None]:
     return found
 
 
-def _performance(answer: Answer, higher: bool) -> Performance:
+def _performance(answer: ArmAnswer, higher: bool) -> Performance:
     ends = (answer.ratio, answer.low, answer.high)
     if not higher:
         ends = tuple(None if end is None else 1 / end for end in (answer.ratio, answer.high, answer.low))  # type: ignore[assignment]

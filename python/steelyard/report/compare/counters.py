@@ -1,6 +1,6 @@
-"""The difference of two runs' counters, in the terminal and as JSON.
+"""The difference of two runs' counters, as blocks of an answer and as JSON.
 
-In: `CounterComparison`. Out: renderables for a `rich` console, and plain values.
+In: `CounterComparison`. Out: tables and notes, and plain values.
 
 Not here: working it out (``analyze.counters.comparison``).
 """
@@ -10,110 +10,117 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from rich import box
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from steelyard.analyze.counters.comparison import CounterComparison
 from steelyard.analyze.counters.iron_law import Difference
 from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
+from steelyard.report.answer import Block, Cell, Column, Figure, Notes, table, written
 from steelyard.report.counters.document import law_document
 from steelyard.report.counters.words import cpu_word, figure, metric_text, node_words
-from steelyard.report.terminal import safe
-
-_ROWS_AT_MOST = 12
 
 
-def counter_lines(comparison: CounterComparison, *, has_own_cost: bool = False) -> list[RenderableType]:
-    """Return the law with each term's share, slots, work for its price, and events.
+def counter_blocks(counters: CounterComparison, *, has_own_cost: bool = False) -> tuple[Block, ...]:
+    """Return the law with each term's share, slots, work for its price, metrics and events.
 
     Where the runs have the cost of a request by the servers' own CPU time (``has_own_cost``), that by the
     time of whole CPUs is left out: others' work is in it.
     """
-    parts: list[RenderableType] = []
-    if comparison.law is not None:
-        parts += _law(comparison.law, per_core=comparison.is_per_core, whole=comparison.is_of_cpus)
-    elif comparison.law_missing is not None and (
-        comparison.slots or comparison.events or "SMT" in comparison.law_missing
+    blocks: list[Block] = []
+    notes: list[str] = []
+    if counters.law is not None:
+        blocks += _law(counters.law, per_core=counters.is_per_core, whole=counters.is_of_cpus)
+        reasons = dict.fromkeys(term.factor.missing for term in counters.law.terms if term.factor.missing)
+        notes += [f"missing: {reason}" for reason in reasons] if blocks else []
+    elif counters.law_missing is not None and (
+        counters.slots or counters.events or "SMT" in counters.law_missing
     ):
-        parts.append(safe(f"iron law not compared: {comparison.law_missing}"))
-    per_cpu = cpu_word("operations per CPU-second", whole=comparison.is_of_cpus)
+        notes.append(f"iron law not compared: {counters.law_missing}")
+    rows = _work(counters, has_own_cost=has_own_cost)
+    rows += [
+        (
+            f"top-down {node_words(slot.name)}",
+            "of slots",
+            written(_share(slot.a_ratio), slot.a_ratio),
+            written(_share(slot.b_ratio), slot.b_ratio),
+            None,
+        )
+        for slot in counters.slots
+    ]
+    rows += [(event.name, event.unit, event.a, event.b, event.ratio) for event in counters.events]
+    for one in counters.metrics:
+        left, right = (written(metric_text(side, one.unit), side) for side in (one.a, one.b))
+        unit = one.unit if one.same_formula else f"{one.unit}, by different formulas"
+        rows.append((one.name, unit, left, right, one.ratio))
+    if rows:
+        columns = (
+            Column("counted", is_text=True),
+            Column("unit", is_text=True, rank=1),
+            Column("A"),
+            Column("B"),
+            Column("B over A", is_answer=True),
+        )
+        blocks.append(table(columns, rows))
+    if counters.law is not None or rows:
+        notes += [f"CPU time: {line}" for line in counters.apart]
+        notes += counters.cautions
+    return (*blocks, Notes(tuple(notes))) if notes else tuple(blocks)
+
+
+def _work(counters: CounterComparison, *, has_own_cost: bool) -> list[tuple[Any, ...]]:
+    per_cpu = cpu_word("operations per CPU-second", whole=counters.is_of_cpus)
+    rows: list[tuple[Any, ...]] = []
     for name, pair in (
-        (per_cpu, comparison.work_per_cpu_second),
-        ("operations per joule", comparison.work_per_joule),
+        (per_cpu, counters.work_per_cpu_second),
+        ("operations per joule", counters.work_per_joule),
     ):
-        if name == per_cpu and comparison.is_of_cpus and has_own_cost:
+        if pair is None or (name == per_cpu and counters.is_of_cpus and has_own_cost):
             continue
-        if pair is not None and all(each.value is not None for each in pair):
-            left, right = (fmt.plain(figure(Quantity(each.value, "1"))) for each in pair)
-            parts.append(safe(f"{name}: {left} -> {right}{_change(*pair)}"))
-    parts += [
-        safe(
-            f"top-down {node_words(slot.name)}: {_share(slot.a_ratio)} -> {_share(slot.b_ratio)} of the slots"
-        )
-        for slot in comparison.slots[:_ROWS_AT_MOST]
-    ]
-    parts += [
-        safe(
-            f"event {event.name}: {fmt.significant(event.a)} -> {fmt.significant(event.b)} {event.unit}"
-            + ("" if event.ratio is None else f" ({fmt.significant(event.ratio)} x)")
-        )
-        for event in comparison.events[:_ROWS_AT_MOST]
-    ]
-    parts += [
-        safe(
-            f"metric {metric.name}: {fmt.plain(metric_text(metric.a, metric.unit))} ->"
-            f" {fmt.plain(metric_text(metric.b, metric.unit))}"
-            + ("" if metric.ratio is None else f" ({fmt.significant(metric.ratio)} x)")
-            + ("" if metric.same_formula else ", by different formulas")
-        )
-        for metric in comparison.metrics[:_ROWS_AT_MOST]
-    ]
-    if comparison.law is not None or comparison.slots or comparison.events or comparison.metrics:
-        parts += [safe(f"CPU time: {line}") for line in comparison.apart]
-        parts += [safe(f"!  {caution}") for caution in comparison.cautions]
-    return parts
+        left, right = (each.value for each in pair)
+        if left is not None and right is not None:
+            texts = (written(figure(Quantity(side, "1")), side) for side in (left, right))
+            rows.append((name, "", *texts, right / left if left else None))
+    return rows
 
 
-def _law(law: Difference, *, per_core: bool, whole: bool) -> list[RenderableType]:
+def _law(law: Difference, *, per_core: bool, whole: bool) -> list[Block]:
     """Return the terms as a table; nothing if no term is known for both runs."""
     if all(term.factor.value is None for term in law.terms) and law.ratio.value is None:
         return []
-    title = "iron law, by core" if per_core else "iron law"
-    table = Table(title, "A", "B", "does to ops/s", "share", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_row(
-        "operations",
-        fmt.plain(figure(law.before.ops_per_s)),
-        fmt.plain(figure(law.after.ops_per_s)),
-        _factor(law.ratio),
-        "",
+    columns = (
+        Column("iron law, by core" if per_core else "iron law", is_text=True),
+        Column("A"),
+        Column("B"),
+        Column("does to ops/s", is_answer=True),
+        Column("share", "ratio"),
     )
-    for term in law.terms:
-        table.add_row(
+    rows: list[tuple[Any, ...]] = [
+        ("operations", _of(law.before.ops_per_s), _of(law.after.ops_per_s), _factor(law.ratio), None)
+    ]
+    rows += [
+        (
             cpu_word(term.name, whole=whole),
-            fmt.plain(figure(term.before)),
-            fmt.plain(figure(term.after)),
+            _of(term.before),
+            _of(term.after),
             _factor(term.factor),
-            fmt.MISSING if term.share.value is None else fmt.plain(fmt.quantity(term.share.value, "ratio")),
+            Figure(term.share.value, missing=term.share.missing or ""),
         )
-    reasons = dict.fromkeys(term.factor.missing for term in law.terms if term.factor.missing)
-    return [Text(), table, *(safe(f"missing: {reason}") for reason in reasons)]
+        for term in law.terms
+    ]
+    return [table(columns, rows)]
 
 
-def _factor(quantity: Quantity) -> str:
-    return fmt.MISSING if quantity.value is None else f"{fmt.significant(quantity.value)} x"
+def _of(quantity: Quantity) -> Cell:
+    return Cell(figure(quantity), figure=Figure(quantity.value, missing=quantity.missing or ""))
+
+
+def _factor(quantity: Quantity) -> Cell | Figure:
+    if quantity.value is None:
+        return Figure(missing=quantity.missing or "")
+    return written(f"{fmt.significant(quantity.value)} x", quantity.value)
 
 
 def _share(ratio: float) -> str:
     return fmt.plain(fmt.quantity(ratio, "ratio"))
-
-
-def _change(before: Quantity, after: Quantity) -> str:
-    if not before.value or after.value is None:
-        return ""
-    return f" ({(after.value / before.value - 1) * 100:+.1f} %)"
 
 
 def comparison_document(comparison: CounterComparison | None) -> dict[str, Any] | None:

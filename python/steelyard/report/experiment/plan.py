@@ -17,7 +17,7 @@ from steelyard.experiment.answers import answers
 from steelyard.experiment.power import Forecast
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
-from steelyard.report.experiment.table import notes, ratio_text
+from steelyard.report.experiment.words import notes, ratio_text
 from steelyard.report.terminal import safe
 
 

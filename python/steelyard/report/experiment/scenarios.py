@@ -1,7 +1,7 @@
-"""A NUMA experiment on a terminal: verdicts, the placement to take over, bars, proof, the fleet beside it.
+"""What a NUMA experiment says, in words, and its plan on a terminal.
 
-In: the record and its verdicts; scenarios that are only planned. Out: renderables for a `rich` console. Not
-here: the page (``scenarios_page``).
+In: the record and its verdicts; scenarios that are only planned. Out: text, and a renderable for a `rich`
+console. Not here: tables and charts (``scenarios_answer``).
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard._base import format_cpu_list
-from steelyard.experiment.answers import values_by_arm
 from steelyard.experiment.numa.production import Agreement, Cost
 from steelyard.experiment.numa.scenarios import SOLO, Scenarios
 from steelyard.experiment.numa.verdict import Matters, Performance, Verdict
-from steelyard.fleet.numa.locality import METRICS, Locality
-from steelyard.records.experiment import Experiment, ExperimentTrial
+from steelyard.fleet.numa.locality import Locality
+from steelyard.records.experiment import ExperimentTrial
 from steelyard.report import format as fmt
-from steelyard.report.experiment.table import change, notes
+from steelyard.report.experiment.words import change
 from steelyard.report.terminal import safe
 
 
@@ -72,80 +71,6 @@ def proof(trials: Sequence[ExperimentTrial], arm: str) -> str:
     return f"{max(each.threads for each in known)} threads, pages {shares}"
 
 
-def render(
-    experiment: Experiment,
-    verdicts: Sequence[Verdict],
-    locality: Locality | None,
-    agreements: Sequence[Agreement],
-) -> RenderableType:
-    """Return the whole answer."""
-    parts: list[RenderableType] = []
-    for verdict in verdicts:
-        parts.append(safe(headline(verdict)))
-        if verdict.best is not None:
-            parts.append(safe(f"  scenario {verdict.best.scenario}: {verdict.best.where}"))
-            for command in (verdict.best.command, verdict.best.co_runner_command):
-                parts += [] if command is None else [safe(f"    {command}")]
-        if verdict.without_local is not None:
-            parts.append(safe(f"  where memory cannot all be local: scenario {verdict.without_local}"))
-    parts += [Text(), _bars(experiment, verdicts), _pairs(verdicts)]
-    look = "for one look, at the end" if not _every_look(verdicts) else "hold at all looks"
-    parts.append(
-        Text(f"intervals of {experiment.plan.confidence:.0%}, all pairs together, {look}", style="dim")
-    )
-    if locality is not None:
-        parts += [Text(), *_production(locality, agreements)]
-    answers = [pair.answer for verdict in verdicts for pair in verdict.pairs.values()]
-    parts += [safe(f"!  {note}") for note in notes(experiment, answers)]
-    return Group(*parts)
-
-
-def _every_look(verdicts: Sequence[Verdict]) -> bool:
-    return any(pair.answer.holds_at_every_look for verdict in verdicts for pair in verdict.pairs.values())
-
-
-def _bars(experiment: Experiment, verdicts: Sequence[Verdict]) -> Table:
-    """Return performance over that of scenario 1 alone: the published figures as a table."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name, justify in (
-        ("scenario", "left"),
-        ("CPUs", "left"),
-        ("memory", "left"),
-        ("local", "right"),
-        ("caches", "right"),
-        ("trials", "right"),
-        ("performance", "right"),
-        ("read back", "left"),
-    ):
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    values = values_by_arm(experiment)
-    for verdict in verdicts:
-        for number, arm in sorted(verdict.cluster.arms.items()):
-            place, ratio = arm.placement, verdict.bars.get(number)
-            if place is None:
-                continue
-            table.add_row(
-                safe(arm.name),
-                place.cpus or fmt.MISSING,
-                f"node {place.memory_nodes}" if place.memory_nodes else fmt.MISSING,
-                f"{place.local_ratio:.0%}",
-                fmt.MISSING if place.caches is None else str(place.caches),
-                str(len(values[arm.name])),
-                fmt.MISSING if ratio is None else f"{ratio:.3f}",
-                proof(experiment.trials, arm.name),
-            )
-    return table
-
-
-def _pairs(verdicts: Sequence[Verdict]) -> Table:
-    table = Table("compared", "performance", "outcome", "", box=box.SIMPLE_HEAD, pad_edge=False)
-    for verdict in verdicts:
-        for key, pair in verdict.pairs.items():
-            decides = "decides" if key == verdict.deciding else ""
-            table.add_row(safe(f"{pair.arm} over {pair.base}"), pair_text(pair), str(pair.outcome), decides)
-    return table
-
-
 def cost_text(cost: Cost) -> str:
     """Return a cost as a change with its interval."""
     if cost.low is None or cost.high is None:
@@ -167,29 +92,6 @@ def production_line(locality: Locality, agreements: Sequence[Agreement]) -> str:
 
 def _says(each: Agreement) -> str:
     return "are undecided" if each.agrees == "undecided" else str(each.agrees)
-
-
-def _production(locality: Locality, agreements: Sequence[Agreement]) -> list[RenderableType]:
-    table = Table(
-        "scenario",
-        "score",
-        f"production: {METRICS[locality.metric]}",
-        "laboratory: cost",
-        "laboratory over production",
-        "",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    for each in agreements:
-        table.add_row(
-            str(each.scenario),
-            f"{each.score:.2f}",
-            cost_text(each.production),
-            cost_text(each.laboratory),
-            cost_text(Cost(each.ratio, each.low, each.high)),
-            str(each.agrees),
-        )
-    return [safe(production_line(locality, agreements)), table]
 
 
 def render_plan(scenarios: Scenarios, command: Sequence[str], co_runners: Sequence[str]) -> RenderableType:

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from steelyard.fleet.capacity.frequency import FrequencyResult, Lost
 from steelyard.fleet.capacity.smt import SmtResult, Used
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
     Answer,
-    Cell,
     Chart,
     Column,
+    Figure,
     Heat,
-    Missing,
     Notes,
     Section,
     Series,
     Table,
+    span,
     table,
 )
 
@@ -101,11 +101,11 @@ def _used(rows: Sequence[Used], first: str) -> Table:
     for row in rows:
         head: list[object] = [row.platform] if first == "platform" else [row.platform, row.cluster]
         if row.low is None or row.high is None:
-            gap = Missing(row.missing or "not known")
+            gap = Figure(missing=row.missing or "not known")
             made.append([*head, row.utilisation_ratio, gap, gap, gap, row.machine_s / 3600])
             continue
-        used = Cell(_span(row.low, row.high), f"{row.low!r} to {row.high!r}")
-        left = Cell(_span(1 - row.high, 1 - row.low), f"{1 - row.high!r} to {1 - row.low!r}")
+        used = span(_span(row.low, row.high), row.low, row.high)
+        left = span(_span(1 - row.high, 1 - row.low), 1 - row.high, 1 - row.low)
         made.append([*head, row.utilisation_ratio, used, left, row.cores, row.machine_s / 3600])
     return table(columns, made, caption="Cores are those of a machine, on average.")
 
@@ -166,10 +166,10 @@ def _uplifts(result: SmtResult) -> Table:
         [
             [
                 uplift.platform,
-                Missing("cores are not recorded")
+                Figure(missing="cores are not recorded")
                 if uplift.threads_per_core is None
                 else uplift.threads_per_core,
-                uplift.ratio if uplift.ratio is not None else Missing(uplift.source),
+                uplift.ratio if uplift.ratio is not None else Figure(missing=uplift.source),
                 uplift.source,
             ]
             for uplift in result.uplifts
@@ -241,7 +241,7 @@ def _lost(rows: Sequence[Lost], first: str) -> Table:
             row.lost_ratio,
             row.capped_lost_ratio,
         ]
-        gap = Missing(row.missing or "not known")
+        gap = Figure(missing=row.missing or "not known")
         made.append([*head, *[gap if figure is None else figure for figure in figures]])
     return table(
         columns,

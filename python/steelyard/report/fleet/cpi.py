@@ -18,15 +18,14 @@ from steelyard.fleet.cpi.samples import COUNTED
 from steelyard.fleet.cpi.specs import Spec, SpecSettings
 from steelyard.fleet.cpi.throughput import PUBLISHED_R, Following, warnings
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
     Answer,
     Block,
     Cell,
     Chart,
     Column,
-    Interval,
+    Figure,
     Mark,
-    Missing,
     Paragraph,
     Section,
     Series,
@@ -91,7 +90,7 @@ def specs_answer(
         "specs": [spec.document() for spec in specs],
         "written": written,
     }
-    return Answer("CPI specs", heading, tuple(sections), document, subline, says_no=not usable)
+    return Answer("CPI specs", heading, tuple(sections), document, (subline,), says_no=not usable)
 
 
 def _threshold_words(specs: Sequence[Spec], settings: SpecSettings, quantile: float) -> str:
@@ -129,7 +128,9 @@ def _spec_table(specs: Sequence[Spec], quantile: float) -> Any:
             spec.cpi_mean,
             spec.cpi_sd,
             spec.threshold_cpi,
-            spec.gev_threshold_cpi if spec.gev_threshold_cpi is not None else Missing(spec.gev_missing or ""),
+            spec.gev_threshold_cpi
+            if spec.gev_threshold_cpi is not None
+            else Figure(missing=spec.gev_missing or ""),
         )
         for spec in specs
     ]
@@ -274,7 +275,7 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
             distribution.above(spec.threshold_cpi) if spec.threshold_cpi is not None else (None, None)
         )
         other = min(distribution.others, key=lambda each: each.distance, default=None)
-        none = Missing(distribution.missing or "")
+        none = Figure(missing=distribution.missing or "")
         threshold, why = tail(distribution.histogram, fit, quantile) if fit else (None, distribution.missing)
         rows.append(
             (
@@ -283,11 +284,11 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
                 spec.cpi_mean,
                 spec.cpi_sd,
                 _gev(fit) if fit else none,
-                threshold if threshold is not None else Missing(why or ""),
+                threshold if threshold is not None else Figure(missing=why or ""),
                 seen,
                 expected,
                 fit.distance if fit else none,
-                Cell(fmt.significant(other.distance), f"{other.name} {other.distance!r}") if other else None,
+                _next_best(other) if other else None,
             )
         )
     caption = (
@@ -297,6 +298,11 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
         " log-normal and gamma curves of the same mean and sd."
     )
     return Section("fits", "Fits", (table(columns, rows, caption=caption),))
+
+
+def _next_best(other: Any) -> Cell:
+    text = f"{other.name} {other.distance!r}"
+    return Cell(fmt.significant(other.distance), text, figure=Figure(other.distance))
 
 
 def _gev(fit: GevFit) -> Cell:
@@ -328,9 +334,9 @@ def _following_section(following: Sequence[Following]) -> Section:
             row.platform,
             row.spans,
             _interval(row.rates),
-            Interval(row.elasticity.value, row.elasticity.low, row.elasticity.high)
+            Figure(row.elasticity.value, row.elasticity.low, row.elasticity.high)
             if row.elasticity
-            else Missing(row.missing or ""),
+            else Figure(missing=row.missing or ""),
             row.cpi_share,
             f"CPI {row.verdict}" if row.verdict != "cannot tell" else "cannot tell",
         )
@@ -347,8 +353,8 @@ def _following_section(following: Sequence[Following]) -> Section:
     return Section("throughput", "Does CPI follow throughput?", (table(columns, rows),), intro)
 
 
-def _interval(at: Any) -> Interval | Missing:
-    return Missing(at.missing or "") if at.r is None else Interval(at.r, at.low, at.high)
+def _interval(at: Any) -> Figure:
+    return Figure(missing=at.missing or "") if at.r is None else Figure(at.r, at.low, at.high)
 
 
 def outliers_answer(anomalies: Anomalies, rule: Rule, source: str) -> Answer:
@@ -374,13 +380,13 @@ def outliers_answer(anomalies: Anomalies, rule: Rule, source: str) -> Answer:
         (
             row.job,
             row.platform,
-            row.threshold_cpi if row.threshold_cpi is not None else Missing("no spec"),
+            row.threshold_cpi if row.threshold_cpi is not None else Figure(missing="no spec"),
             row.samples,
-            row.outliers if row.threshold_cpi is not None else Missing("no spec"),
-            row.outlier_ratio if row.threshold_cpi is not None else Missing("no spec"),
-            row.tasks_with_outliers if row.threshold_cpi is not None else Missing("no spec"),
-            row.anomalous_tasks if row.threshold_cpi is not None else Missing("no spec"),
-            row.anomalous_task_day_ratio if row.threshold_cpi is not None else Missing("no spec"),
+            row.outliers if row.threshold_cpi is not None else Figure(missing="no spec"),
+            row.outlier_ratio if row.threshold_cpi is not None else Figure(missing="no spec"),
+            row.tasks_with_outliers if row.threshold_cpi is not None else Figure(missing="no spec"),
+            row.anomalous_tasks if row.threshold_cpi is not None else Figure(missing="no spec"),
+            row.anomalous_task_day_ratio if row.threshold_cpi is not None else Figure(missing="no spec"),
         )
         for row in anomalies.jobs
     ]
@@ -419,7 +425,7 @@ def outliers_answer(anomalies: Anomalies, rule: Rule, source: str) -> Answer:
         },
         **anomalies.document(),
     }
-    return Answer("CPI outliers", heading, (jobs, _task_section(anomalies)), document, subline)
+    return Answer("CPI outliers", heading, (jobs, _task_section(anomalies)), document, (subline,))
 
 
 def _task_section(anomalies: Anomalies) -> Section:

@@ -15,14 +15,14 @@ from steelyard.fleet.cpi.incidents import Incident
 from steelyard.fleet.cpi.rule import Rule
 from steelyard.fleet.cpi.timeline import Timeline
 from steelyard.fleet.cpi.truth import Point
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
     Answer,
     Band,
     Block,
     Chart,
     Column,
+    Figure,
     Mark,
-    Missing,
     Section,
     Series,
     Tile,
@@ -101,7 +101,7 @@ def incidents_answer(
         Tile("may be capped", f"{len(cappable):,}"),
         Tile("capped by agents", f"{sum(incident.effect is not None for incident in incidents):,}"),
     )
-    answer = Answer("CPI incidents", heading, tuple(sections), document, subline, tiles=tiles)
+    answer = Answer("CPI incidents", heading, tuple(sections), document, (subline,), tiles=tiles)
     return replace(answer, rows=max(answer.rows, len(incidents))) if each else answer
 
 
@@ -133,12 +133,12 @@ def _group_table(groups: Sequence[IncidentGroup], incidents: Sequence[Incident],
             group.victim_job,
             group.antagonist_job
             if group.antagonist_job is not None
-            else Missing("no suspect is clear enough"),
+            else Figure(missing="no suspect is clear enough"),
             group.incidents,
             _to_cap(group),
             group.highest_correlation
             if group.highest_correlation is not None
-            else Missing("every suspect was idle, or there was none"),
+            else Figure(missing="every suspect was idle, or there was none"),
             group.highest_cpi_ratio,
             group.machines,
             group.antagonist_class or "",
@@ -182,7 +182,7 @@ def _incident_table(incidents: Sequence[Incident], *, each: bool) -> Any:
     shown = incidents if each else incidents[:MOST_ROWS]
     for incident in shown:
         first = incident.suspects[0] if incident.suspects else None
-        no_correlation = Missing("the suspect was idle, or alone")
+        no_correlation = Figure(missing="the suspect was idle, or alone")
         evidence = first.evidence if first else None
         cap = (
             f"{incident.cap.task} to {incident.cap_cpu_ratio:g} CPU-s/s"

@@ -18,18 +18,19 @@ from steelyard.fleet.numa.locality import (
     NumaAnswer,
 )
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
     Answer,
     Cell,
     Chart,
     Column,
-    Interval,
+    Figure,
     Notes,
     Section,
     Series,
     Table,
     Tile,
     table,
+    written,
 )
 
 _ROLES = ("blue", "red", "green", "purple", "orange", "sky", "ink", "yellow")
@@ -50,7 +51,7 @@ def numa(answer: NumaAnswer) -> Answer:
         _heading(answer),
         _sections(answer),
         answer.document(),
-        subline,
+        (subline,),
         _cautions(answer),
         _tiles(answer),
     )
@@ -135,8 +136,8 @@ def _intro() -> str:
     )
 
 
-def _at_half(locality: Locality) -> Interval:
-    return Interval(*locality.effect.at(1 - SHOWN_SCORE))
+def _at_half(locality: Locality) -> Figure:
+    return Figure(*locality.effect.at(1 - SHOWN_SCORE))
 
 
 def _effects(answer: NumaAnswer) -> Table:
@@ -152,7 +153,7 @@ def _effects(answer: NumaAnswer) -> Table:
                 raw,
                 None
                 if locality.correlation is None
-                else Cell(f"{locality.correlation:+.2f}", repr(locality.correlation)),
+                else written(f"{locality.correlation:+.2f}", locality.correlation),
                 locality.effect.samples,
                 locality.effect.clusters,
                 Cell(note, level="suspect" if locality.disagreement else None, is_text=True),

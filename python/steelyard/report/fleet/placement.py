@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from steelyard.fleet.placement.plan import PlaceResult
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
     Answer,
     Cell,
     Chart,
     Column,
-    Missing,
+    Figure,
     Notes,
     Section,
     Series,
     Table,
     table,
+    written,
 )
 
 _DAY_NS = 86_400e9
@@ -32,7 +33,7 @@ def place(result: PlaceResult) -> Answer:
         _heading(result),
         _sections(result),
         result.document(),
-        _subline(result),
+        (_subline(result),),
         _cautions(result),
         says_no=not result.is_feasible or result.planned is None,
     )
@@ -122,10 +123,10 @@ def _platforms(result: PlaceResult) -> Table:
         columns.append(Column("lacking", each))
     rows: list[list[object]] = []
     for row in result.platforms:
-        machines = Missing("no machine samples") if row.machines is None else row.machines
-        price: object = Missing("the program was not solved")
+        machines = Figure(missing="no machine samples") if row.machines is None else row.machines
+        price: object = Figure(missing="the program was not solved")
         if row.price is not None:
-            price = Cell(f"{row.price:.3f}", repr(row.price))
+            price = written(f"{row.price:.3f}", row.price)
         now = _part(row.used, row.capacity)
         after = None if row.after is None else _part(row.after, row.capacity)
         cells = [row.platform, machines, row.capacity, now, after, price, row.machine_price]
@@ -138,8 +139,12 @@ def _platforms(result: PlaceResult) -> Table:
     )
 
 
-def _part(used: float, capacity: float) -> float | Missing:
-    return used / capacity if capacity > 0 else Missing("it is closed")
+def _tasks(tasks: float, there: float) -> Cell:
+    return Cell(f"{tasks:,.3g} of {there:,.0f}", f"{tasks!r} of {there!r}", figure=Figure(tasks))
+
+
+def _part(used: float, capacity: float) -> float | Figure:
+    return used / capacity if capacity > 0 else Figure(missing="it is closed")
 
 
 def _room(result: PlaceResult) -> Chart:
@@ -167,13 +172,14 @@ def _moves(result: PlaceResult) -> Table:
     rows: list[list[object]] = []
     for row in result.moves:
         ends = (_cpi(row.source_cpi, result), _cpi(row.target_cpi, result))
+        saved = row.saved / result.present
         rows.append(
             [
                 row.job,
                 f"{row.source} to {row.target}",
-                Cell(f"{row.tasks:,.3g} of {row.tasks_there:,.0f}", f"{row.tasks!r} of {row.tasks_there!r}"),
-                Cell(f"{ends[0]} to {ends[1]}", f"{row.source_cpi!r} to {row.target_cpi!r}"),
-                Cell(fmt.quantity(row.saved / result.present, "ratio"), fmt.raw(row.saved, _unit(result))),
+                _tasks(row.tasks, row.tasks_there),
+                Cell(f"{ends[0]} to {ends[1]}", f"{row.source_cpi!r} to {row.target_cpi!r}", is_text=True),
+                Cell(fmt.quantity(saved, "ratio"), fmt.raw(row.saved, _unit(result)), figure=Figure(saved)),
                 row.moved_cpu_rate,
                 row.machines,
             ]

@@ -23,18 +23,18 @@ from steelyard.fleet.placement.pair import (
 )
 from steelyard.fleet.pressure import NEAR, RESOURCES, JobPressure, Use
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
     Answer,
     Cell,
     Column,
+    Figure,
     Heat,
-    Interval,
-    Missing,
     Notes,
     Paragraph,
     Section,
     Table,
     table,
+    written,
 )
 
 _LEVELS = {MUST_NOT: "invalid", MAY: "valid", UNCLEAR: "suspect"}
@@ -115,7 +115,7 @@ def _pressure_table(jobs: Sequence[JobPressure]) -> Table:
     for job in jobs:
         cells: list[object] = [job.job, ", ".join(RESOURCES[name] for name in job.points) or None]
         for use in job.uses:
-            cells.append(Missing(use.reason) if use.mean_ratio is None else use.mean_ratio)
+            cells.append(Figure(missing=use.reason) if use.mean_ratio is None else use.mean_ratio)
         fits = min((use.fits for use in job.uses if use.fits is not None), default=None)
         rows.append([*cells, fits, job.uses[0].past_ratio, job.machines])
     return table(
@@ -129,7 +129,7 @@ def _pressure_table(jobs: Sequence[JobPressure]) -> Table:
 def pair(answer: PairAnswer) -> Answer:
     """Return everything that ``fleet pair`` says."""
     return Answer(
-        "Pairs", _pair_heading(answer), _pair_sections(answer), answer.document(), _pair_subline(answer)
+        "Pairs", _pair_heading(answer), _pair_sections(answer), answer.document(), (_pair_subline(answer),)
     )
 
 
@@ -212,7 +212,8 @@ def _ratio(slowdown: Slowdown) -> Cell:
     if slowdown.ratio is None:
         return Cell(fmt.MISSING, "neither observed nor predicted")
     mark = "*" if slowdown.source == "predicted" else ""
-    return Cell(f"{slowdown.ratio:.2f}x{mark}", f"{slowdown.source}: {slowdown.ratio!r}")
+    raw = f"{slowdown.source}: {slowdown.ratio!r}"
+    return Cell(f"{slowdown.ratio:.2f}x{mark}", raw, figure=Figure(slowdown.ratio))
 
 
 def _map(answer: PairAnswer) -> Heat:
@@ -262,11 +263,11 @@ def _slowdowns(answer: PairAnswer) -> Table:
         (
             slowdown.job,
             slowdown.beside,
-            Interval(slowdown.ratio, *slowdown.interval),
+            Figure(slowdown.ratio, *slowdown.interval),
             slowdown.source,
             None
             if slowdown.p_adjusted is None
-            else Cell(f"{slowdown.p_adjusted:.2g}", repr(slowdown.p_adjusted)),
+            else written(f"{slowdown.p_adjusted:.2g}", slowdown.p_adjusted),
             slowdown.machines_with,
             slowdown.machines_without,
         )

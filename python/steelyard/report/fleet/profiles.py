@@ -16,13 +16,12 @@ from steelyard.fleet.profiles.sample_size import PRECISION
 from steelyard.fleet.profiles.shares import Share
 from steelyard.fleet.profiles.top import CONFIDENCE, Apart, Top, TopRow
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
     Answer,
-    Cell,
     Chart,
     Column,
+    Figure,
     Fragment,
-    Interval,
     Notes,
     Paragraph,
     Section,
@@ -30,6 +29,7 @@ from steelyard.report.fleet.content import (
     Table,
     Tile,
     table,
+    written,
 )
 from steelyard.report.profiles.flame import flame_html
 from steelyard.stats.shares import LEAST_HOLDERS
@@ -63,7 +63,7 @@ def top(top: Top, *, rules: Rules | None = None) -> Answer:
         _heading(top),
         _sections(top, rules=rules),
         top.document(),
-        subline,
+        (subline,),
         _cautions(top),
         _tiles(top),
     )
@@ -162,8 +162,8 @@ def _entropy_ends(top: Top) -> str:
     return f"{entropy.low:.2f} to {entropy.high:.2f} bits ({CONFIDENCE:.0%})"
 
 
-def _interval(share: Share | None) -> Interval | None:
-    return None if share is None else Interval(share.ratio, share.low, share.high)
+def _interval(share: Share | None) -> Figure | None:
+    return None if share is None else Figure(share.ratio, share.low, share.high)
 
 
 def _table(top: Top) -> Table:
@@ -349,7 +349,7 @@ def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
         ("entropy of the sample, bits", sample.entropy.sampled, "too small by functions without samples"),
         (
             "of functions on one machine alone",
-            Cell(percent(sample.entropy.unseen_ratio), repr(sample.entropy.unseen_ratio)),
+            written(percent(sample.entropy.unseen_ratio), sample.entropy.unseen_ratio),
             "share of the weight; about as much of the fleet's is of functions not seen",
         ),
         (

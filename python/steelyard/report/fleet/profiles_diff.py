@@ -10,7 +10,7 @@ from __future__ import annotations
 from steelyard.analyze.profiles.tax_rules import Rules
 from steelyard.fleet.profiles.diff import ALPHA, DiffRow, FleetDiff
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
     Answer,
     Cell,
     Chart,
@@ -19,7 +19,9 @@ from steelyard.report.fleet.content import (
     Section,
     Series,
     Table,
+    span,
     table,
+    written,
 )
 from steelyard.report.fleet.profiles import percent, plural
 from steelyard.report.profiles.flame import diff_flame_html
@@ -45,7 +47,7 @@ def diff(diff: FleetDiff, *, rules: Rules | None = None) -> Answer:
         _heading(diff),
         _sections(diff, rules=rules),
         diff.document(),
-        subline,
+        (subline,),
         _cautions(diff),
     )
 
@@ -144,9 +146,9 @@ def _table(diff: FleetDiff) -> Table:
             row.key,
             row.a_ratio,
             row.b_ratio,
-            Cell(points(row.difference_ratio), repr(row.difference_ratio)),
+            written(points(row.difference_ratio), row.difference_ratio),
             _ends_text(row),
-            None if row.p_value is None else Cell(f"{row.p_value:.2g}", repr(row.p_value)),
+            None if row.p_value is None else written(f"{row.p_value:.2g}", row.p_value),
             row.machines,
             _verdict(row),
         )
@@ -159,7 +161,7 @@ def _table(diff: FleetDiff) -> Table:
 def _ends_text(row: DiffRow) -> Cell | None:
     if row.low is None or row.high is None:
         return None
-    return Cell(f"{points(row.low)} to {points(row.high)}", f"{row.low!r} to {row.high!r}")
+    return span(f"{points(row.low)} to {points(row.high)}", row.low, row.high)
 
 
 def _verdict(row: DiffRow) -> Cell:

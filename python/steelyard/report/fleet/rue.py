@@ -11,19 +11,20 @@ from steelyard.fleet.rue.clusters import Alike
 from steelyard.fleet.rue.result import Comparison, Group, RueResult, SampleRatio, Speedup
 from steelyard.fleet.rue.usage import NAME_PREFIX
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
     Answer,
     Cell,
     Chart,
     Column,
+    Figure,
     Mark,
-    Missing,
     Notes,
     Paragraph,
     Section,
     Series,
     Table,
     table,
+    written,
 )
 from steelyard.stats.power import Need
 
@@ -50,7 +51,7 @@ def rue(result: RueResult) -> Answer:
         result.comparisons[0].recommendation,
         [*compared, _assignment(result), _leaves_out(result)],
         result.document(),
-        subline,
+        (subline,),
         _cautions(result),
         says_no=result.is_refused,
     )
@@ -132,8 +133,8 @@ def _groups(comparison: Comparison, result: RueResult) -> list[Table]:
                 _speedup(fair.speedup, result.looks),
                 _rue(fair.rue[0]),
                 _rue(fair.rue[1]),
-                Missing("all groups at one mix"),
-                Missing("all groups at one mix"),
+                Figure(missing="all groups at one mix"),
+                Figure(missing="all groups at one mix"),
             ]
         )
     # A group that holds others has its speedup at one mix, and its RUE at each configuration's own.
@@ -178,7 +179,7 @@ def _groups(comparison: Comparison, result: RueResult) -> list[Table]:
 def _group(group: Group, looks: str) -> list[object]:
     name = " · ".join(group.levels) or "all"
     sizes = f"{group.replicates[0]:,} and {group.replicates[1]:,} replicates"
-    speedup: object = Missing(group.missing or "not compared")
+    speedup: object = Figure(missing=group.missing or "not compared")
     if group.speedup is not None:
         speedup = _speedup(group.speedup, looks)
     return [
@@ -192,24 +193,26 @@ def _group(group: Group, looks: str) -> list[object]:
 
 
 def _share(value: float) -> Cell:
-    return Cell(f"{value * 100:.2f} %", repr(value))
+    return written(f"{value * 100:.2f} %", value)
 
 
-def _rue(value: float | None) -> Cell | Missing:
+def _rue(value: float | None) -> Cell | Figure:
     if value is None:
-        return Missing("operations of several jobs are not added")
+        return Figure(missing="operations of several jobs are not added")
     # Published figures are whole numbers of up to four digits.
-    return Cell(fmt.significant(value, 4 if value >= 1 else 3), repr(value))
+    return written(fmt.significant(value, 4 if value >= 1 else 3), value)
 
 
 def _speedup(speedup: Speedup, looks: str) -> Cell:
     span, other = (speedup.any_time, speedup.once) if looks == "any" else (speedup.once, speedup.any_time)
     if span is None or other is None:
-        return Cell(f"{speedup.value:.2f}", f"{speedup.value!r}: {speedup.missing}")
+        raw = f"{speedup.value!r}: {speedup.missing}"
+        return Cell(f"{speedup.value:.2f}", raw, figure=Figure(speedup.value))
     qualifier = "for one look" if looks == "any" else "for any time"
     return Cell(
         f"{speedup.value:.2f} ({span[0]:.3f} to {span[1]:.3f})",
         f"{speedup.value!r}, {span[0]!r} to {span[1]!r}; {qualifier} {other[0]!r} to {other[1]!r}",
+        figure=Figure(speedup.value, *span),
     )
 
 
@@ -373,7 +376,7 @@ def _assignment(result: RueResult) -> Section:
 
 def _ratio_row(ratio: SampleRatio) -> list[object]:
     if ratio.p_value is None:
-        answer: object = Missing(ratio.missing or "not tested")
+        answer: object = Figure(missing=ratio.missing or "not tested")
         return [ratio.question, answer, answer, ratio.missing or "", *ratio.counts]
     word = Cell(
         "no" if ratio.mismatch else "nothing speaks against it",
@@ -381,7 +384,7 @@ def _ratio_row(ratio: SampleRatio) -> list[object]:
         is_text=True,
     )
     shown = _p_value(ratio.p_value).removeprefix("= ")
-    return [ratio.question, word, Cell(shown, repr(ratio.p_value)), ratio.method, *ratio.counts]
+    return [ratio.question, word, written(shown, ratio.p_value), ratio.method, *ratio.counts]
 
 
 def _p_value(value: float) -> str:

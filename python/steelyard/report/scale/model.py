@@ -1,7 +1,8 @@
-"""What the model of a scaling curve says, in sentences and rows.
+"""What the model of a scaling curve says, in sentences.
 
-In: a `Scaling`, or parts of it. Out: text on where it bends, its parameters, its peak, its
-predictions. Not here: the terminal (``table``), the page (``page``).
+In: a `Scaling`, or parts of it. Out: text on where it bends, its parameters and its peak.
+
+Not here: tables and charts (``answer``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from steelyard.stats.scaling.choice import Chosen, Figure, Kind
 from steelyard.stats.scaling.curve import CurveFit
 from steelyard.stats.scaling.law import LawFit, Parameter
 
-PREDICTION_COLUMNS = ("throughput", "from", "to", "basis")
 _NAMES = {
     Kind.LAW: "the law",
     Kind.SIBLINGS: "siblings",
@@ -133,17 +133,6 @@ def parameter_meanings(fit: LawFit, noun: str) -> dict[str, str]:
     }
 
 
-def parameters(fit: LawFit, noun: str = "CPU") -> list[tuple[str, str, str]]:
-    """Return name, figure and meaning of each parameter of the law."""
-    rows = []
-    for name, meaning in parameter_meanings(fit, noun).items():
-        one: Parameter = getattr(fit, name)
-        unit = "1/s" if name == "rate" else "1"
-        words = meaning if one.is_identified else of_noun(one.reason, noun) or meaning
-        rows.append((name, number(one, unit), words))
-    return rows
-
-
 def law_title(scaling: Scaling) -> str:
     """Return the title of the law's parameters, with the CPUs that they are of."""
     chosen = None if scaling.curve is None else scaling.curve.chosen
@@ -151,18 +140,6 @@ def law_title(scaling: Scaling) -> str:
     if end is None:
         return "Universal Scalability Law"
     return f"Universal Scalability Law up to {end:.3g} {scaling.noun}s"
-
-
-def prediction_rows(scaling: Scaling) -> list[tuple[str, str, str, str, str]]:
-    """Return CPUs, throughput, both ends, and what each prediction rests on or why there is none."""
-
-    def text(value: float | None) -> str:
-        return fmt.plain(fmt.quantity(value, "1/s"))
-
-    return [
-        (str(one.cpus), text(one.value), text(one.low), text(one.high), one.reason or one.basis)
-        for one in scaling.predictions
-    ]
 
 
 def model_notes(curve: CurveFit) -> list[str]:

@@ -11,7 +11,9 @@ from rich.console import Console
 from steelyard.analyze.counters.comparison import CounterComparison, compare_counters
 from steelyard.analyze.values import Quantity
 from steelyard.records import Machine
-from steelyard.report.compare.counters import comparison_document, counter_lines
+from steelyard.report.answer import Answer, Section
+from steelyard.report.answer.terminal import terminal
+from steelyard.report.compare.counters import comparison_document, counter_blocks
 from tests.analyze.counters.test_use import ICICLE, ROCKSDB, use_of
 from tests.report.runs import machine_record
 
@@ -29,8 +31,7 @@ def rocksdb(folder: Path, number: int, extra: str = "") -> object:
 def shown(found: CounterComparison) -> str:
     out = io.StringIO()
     console = Console(file=out, width=110)
-    for each in counter_lines(found):
-        console.print(each, markup=False)
+    console.print(terminal(Answer("", "", [Section("counters", "", counter_blocks(found))])))
     return out.getvalue()
 
 
@@ -111,7 +112,8 @@ def test_slots_and_events(tmp_path: Path) -> None:
     assert events["l1i-misses"].a == pytest.approx(5.0)
     assert events["l1i-misses"].ratio == pytest.approx(3.0)
     assert "only_here" not in events
-    assert "event l1i-misses: 5.00 -> 15.0 per 1000 instructions (3.00 x)" in shown(found)
+    line = next(line for line in shown(found).splitlines() if "l1i-misses" in line)
+    assert line.split() == ["l1i-misses", "per", "1000", "instructions", "5.00", "15.0", "3.00"]
 
 
 def test_without_counters_there_is_nothing_to_say(tmp_path: Path) -> None:

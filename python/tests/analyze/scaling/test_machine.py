@@ -9,8 +9,7 @@ from steelyard.analyze.scaling.curve import Place, steps_of
 from steelyard.analyze.scaling.machine import topology_of, topology_of_places, worth_of
 from steelyard.analyze.scaling.measured import parse_curve
 from steelyard.analyze.scaling.scaling import Scaling, analyse
-from steelyard.report.scale.model import prediction_rows
-from steelyard.report.scale.table import notes, sentences
+from steelyard.report.scale.words import notes, sentences
 from steelyard.stats.scaling.choice import Topology
 
 
@@ -69,7 +68,7 @@ def _scaled(text: str, *predict: int, siblings_of: str | None = None) -> Scaling
 def test_siblings_of_another_machine_tell_what_these_would_add() -> None:
     alone = _scaled(HALF, 12, 16, 32)
     assert [one.value for one in alone.predictions] == [None] * 3
-    reasons = [row[-1] for row in prediction_rows(alone)]
+    reasons = [one.reason or one.basis or "" for one in alone.predictions]
     assert [reason[:32] for reason in reasons[:2]] == ["CPUs beyond 8 are siblings, and "] * 2
     assert reasons[2] == "the machine has 16 CPUs"
     scaling = _scaled(HALF, 12, 16, siblings_of=OTHER)
@@ -78,9 +77,9 @@ def test_siblings_of_another_machine_tell_what_these_would_add() -> None:
         assert found.low is not None
         assert found.high is not None
         assert found.low < truth < found.high
-    assert prediction_rows(scaling)[0][-1].startswith(
-        "siblings worth 0.295 of a core: the curve of other.csv"
-    )
+    basis = scaling.predictions[0].basis
+    assert basis is not None
+    assert basis.startswith("siblings worth 0.295 of a core: the curve of other.csv")
 
 
 def test_a_curve_that_does_not_tell_what_siblings_are_worth_is_refused() -> None:

@@ -18,7 +18,7 @@ from steelyard.analyze.scaling.loss import scaling_loss
 from steelyard.analyze.scaling.measured import parse_curve
 from steelyard.analyze.scaling.scaling import Scaling, analyse
 from steelyard.report import format as fmt
-from steelyard.report.scale.table import notes, sentences
+from steelyard.report.scale.words import notes, sentences
 from tests.analyze.operations.test_finished_ops import excerpts
 
 HEAD = "threads,instructions,transactions,cycles,latency_mean_us,ops_per_s,elapsed\n"

@@ -10,8 +10,8 @@ from steelyard.cli.main import invoke
 from steelyard.fleet.cpi.incident_groups import group_incidents
 from steelyard.fleet.cpi.incidents import Incident, RankedSuspect
 from steelyard.fleet.cpi.rule import PAPER
+from steelyard.report.answer.terminal import terminal
 from steelyard.report.fleet.cpi_incidents import incidents_answer
-from steelyard.report.fleet.table import terminal
 from tests.fleet.fleet_rows import rows, write
 
 ENCODE = RankedSuspect("encode", "encode/0", "batch", 0.8, 10, 2.0, True)

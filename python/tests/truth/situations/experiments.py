@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from steelyard.experiment.answers import DECIDED, Answer, GuardOutcome, Outcome, answers
+from steelyard.experiment.answers import DECIDED, ArmAnswer, GuardOutcome, Outcome, answers
 from steelyard.experiment.design import orders
 from steelyard.records import RunStatus
 from steelyard.records.experiment import (
@@ -187,7 +187,7 @@ def _any_named(random: Random, after: float, to_the_end: bool = False) -> Came:
     return Came(any(answer.outcome in _NAMED for answer in answers(whole, is_over=True)))
 
 
-def _ended(whole: Experiment) -> Answer:
+def _ended(whole: Experiment) -> ArmAnswer:
     """Return the answer with which an experiment ends that would have these trials."""
     if whole.plan.stop_early:
         for block in range(1, whole.plan.blocks):
@@ -312,7 +312,7 @@ STATISTICS = (
     Statistic(
         name="Whole experiments",
         covers=(
-            "steelyard.experiment.answers.Answer",
+            "steelyard.experiment.answers.ArmAnswer",
             "steelyard.experiment.answers.GuardAnswer",
             "steelyard.stats.contrasts.Effect",
             "steelyard.stats.fieller.MeansRatio",

@@ -1,35 +1,33 @@
-"""The page of a comparison of two runs, or of two suites member by member.
+"""The answer of ``steelyard compare``: two runs, or two suites member by member.
 
-In: `RunComparison` or `SuiteComparison` with the runs. Out: sections of tables, and the page's path.
+In: `RunComparison` or `SuiteComparison` with the runs. Out: an `Answer`.
 
-Not here: what differs (``analyze``), the terminal (``table``).
+Not here: what differs (``analyze``), their counters (``counters``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from steelyard.analyze.comparison import ResultDifference, RunComparison
-from steelyard.analyze.suite_comparison import MemberComparison, SuiteComparison
+from steelyard.analyze.suite_comparison import SuiteComparison
 from steelyard.records import Run
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import Cell, Column, Interval, Notes, Section, table
-from steelyard.report.fleet.page import write_page
+from steelyard.report.answer import Answer, Block, Cell, Column, Figure, Notes, Section, table, written
+from steelyard.report.compare.counters import counter_blocks
 from steelyard.report.metrics import metric_name, metric_text
 
 WORDS = {None: "undecided", True: "better", False: "worse"}
 
 
-def write_runs(path: Path, runs: tuple[Run, Run], comparison: RunComparison, *, command: str) -> Path:
-    """Write the page of two runs to ``path``. Raises WorkloadFailedError when it cannot be written."""
-    return write_page(
-        path,
+def runs_answer(runs: tuple[Run, Run], comparison: RunComparison, *, command: str) -> Answer:
+    """Return the answer of two runs."""
+    return Answer(
         "Comparison",
+        _heading(len(comparison.differences), len(comparison.same)),
         run_sections(runs, comparison),
-        heading=_heading(len(comparison.differences), len(comparison.same)),
-        subline=f"A {runs[0].run_id}, B {runs[1].run_id}",
+        lines=(f"A {runs[0].run_id}, B {runs[1].run_id}",),
         eyebrow=runs[0].benchmark,
         cautions=comparison.cautions,
         command=command,
@@ -37,26 +35,24 @@ def write_runs(path: Path, runs: tuple[Run, Run], comparison: RunComparison, *, 
     )
 
 
-def write_suites(
-    path: Path,
+def suites_answer(
     names: tuple[str, str],
     comparison: SuiteComparison,
     details: Mapping[str, tuple[tuple[Run, Run], RunComparison]],
     *,
     command: str,
-) -> Path:
-    """Write the page of two suites to ``path``; ``details`` compares the runs that stand for each member."""
-    sections = [_members(comparison.members), _conditions(comparison.conditions, {})]
+) -> Answer:
+    """Return the answer of two suites; ``details`` compares the runs that stand for each member."""
+    sections = [_members(comparison), _conditions(comparison.conditions, {})]
     for name, (runs, inner) in details.items():
         for section in run_sections(runs, inner):
             anchor, title = f"{name}-{section.anchor}", f"{name}: {section.title.lower()}"
-            sections.append(Section(anchor, title, section.blocks, section.intro))
-    return write_page(
-        path,
+            sections.append(Section(anchor, title, section.blocks, section.intro, on_terminal=False))
+    return Answer(
         "Comparison of suites",
-        sections,
-        heading=f"{len(comparison.members)} benchmarks compared",
-        subline=f"A {names[0]}, B {names[1]}",
+        f"{len(comparison.members)} benchmarks compared",
+        [section for section in sections if _has_rows(section)],
+        lines=(f"A {names[0]}, B {names[1]}",),
         eyebrow="suite",
         cautions=comparison.cautions,
         command=command,
@@ -68,23 +64,43 @@ def _heading(differences: int, same: int) -> str:
     return f"{differences} results differ by 1 % or more, {same} do not"
 
 
-def _members(members: Sequence[MemberComparison]) -> Section:
+def _members(comparison: SuiteComparison) -> Section:
     rows = [
         (
             member.benchmark,
             metric_name(member.metric, member.benchmark),
-            Cell(fmt.quantity(member.a.value, member.unit or "1")),
-            Cell(fmt.quantity(member.b.value, member.unit or "1")),
+            _in_unit(member.a.value, member.unit),
+            _in_unit(member.b.value, member.unit),
             member.ratio
             if member.ratio_low is None
-            else Interval(member.ratio, member.ratio_low, member.ratio_high),
+            else Figure(member.ratio, member.ratio_low, member.ratio_high),
             WORDS[member.better],
             f"{member.a.counted} of {member.a.runs}, {member.b.counted} of {member.b.runs}",
         )
-        for member in members
+        for member in comparison.members
     ]
-    columns = ("benchmark", "metric", Column("A"), Column("B"), Column("B over A"), "B is", "runs counted")
-    return Section("members", "Members", (table(columns, rows),))
+    columns = (
+        "benchmark",
+        "metric",
+        Column("A"),
+        Column("B"),
+        Column("B over A", is_answer=True),
+        "B is",
+        Column("runs counted", is_text=True, rank=1),
+    )
+    only = [f"Only in A: {name}" for name in comparison.only_a]
+    only += [f"Only in B: {name}" for name in comparison.only_b]
+    return Section("members", "Members", (table(columns, rows), Notes(tuple(only))))
+
+
+def _in_unit(value: float | None, unit: str | None) -> Cell | None:
+    """Return a figure of a metric, whose unit is not its column's."""
+    return None if value is None else written(fmt.quantity(value, unit or "1"), value)
+
+
+def _of_metric(name: str, run: Run) -> Cell:
+    metric = run.metrics[name]
+    return Cell(metric_text(name, metric), figure=Figure(metric.value, missing=metric.missing or ""))
 
 
 def run_sections(runs: tuple[Run, Run], comparison: RunComparison) -> list[Section]:
@@ -92,7 +108,7 @@ def run_sections(runs: tuple[Run, Run], comparison: RunComparison) -> list[Secti
     results = [
         (
             metric_name(difference.name, runs[0].benchmark),
-            *(Cell(metric_text(difference.name, run.metrics[difference.name])) for run in runs),
+            *(_of_metric(difference.name, run) for run in runs),
             difference.ratio,
             better_if(difference, runs[0]),
         )
@@ -104,7 +120,7 @@ def run_sections(runs: tuple[Run, Run], comparison: RunComparison) -> list[Secti
         Section("results", "Results", (table(columns, results, caption=_same(comparison)),)),
         _conditions(comparison.conditions, comparison.parameters),
         Section("machines", "Machines", (table(("what", "A", "B", "effect"), machines),)),
-        _counters(comparison),
+        Section("counters", "Counters", _counters(comparison)),
         _findings(comparison),
         _profile(comparison.profile),
     ]
@@ -115,10 +131,6 @@ def better_if(difference: ResultDifference, run: Run) -> str:
     """Return which direction of a metric is the better one: two runs tell no more than that."""
     better = run.metrics[difference.name].better
     return better if better in ("higher", "lower") else ""
-
-
-COST = "_per_server_cpu_s"
-"""Ending of the metrics that say what a request costs the servers themselves."""
 
 
 def results_of(comparison: RunComparison) -> list[ResultDifference]:
@@ -149,14 +161,15 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _counters(comparison: RunComparison) -> Section:
-    counters = comparison.counters
-    rows: list[tuple[Any, ...]] = []
-    if counters is not None:
-        rows += [(event.name, event.unit, event.a, event.b, event.ratio) for event in counters.events]
-        rows += [(metric.name, metric.unit, metric.a, metric.b, metric.ratio) for metric in counters.metrics]
-    columns = ("event or metric", "unit", Column("A"), Column("B"), Column("B over A"))
-    return Section("counters", "Counters", (table(columns, rows),))
+COST = "_per_server_cpu_s"
+"""Ending of the metrics that say what a request costs the servers themselves."""
+
+
+def _counters(comparison: RunComparison) -> tuple[Block, ...]:
+    if comparison.counters is None:
+        return ()
+    names = [*(one.name for one in comparison.differences), *comparison.same]
+    return counter_blocks(comparison.counters, has_own_cost=any(name.endswith(COST) for name in names))
 
 
 def _findings(comparison: RunComparison) -> Section:

@@ -1,19 +1,18 @@
-"""What a fleet query says, as data: tables, charts, words. The page and the terminal both draw it from here.
+"""Charts of an answer as data: series, marks and maps, which a page's script draws.
 
-In: figures in base units with their unit, texts from anywhere. Out: `Section`s of blocks. Texts stay texts:
-whoever draws them escapes them.
+In: values in base units. Out: what the script reads, without colours: a series names a role, and the page's
+style gives each role its colour in light and in dark.
 
-Invariants: None is missing, shown as a dash and never as 0; a `Missing` cell brings its reason; a chart
-without a finite value is not drawn, and its place says why.
+Invariant: a chart without a finite value is not drawn, and its place says why.
 
-Not here: drawing (``page``, ``table``), figures (``fleet``).
+Not here: drawing (``templates/answer.js``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,73 +21,6 @@ from steelyard.report import format as fmt
 _NAME_LENGTH = 300
 _FIRST_S, _LAST_S = (datetime(*day, tzinfo=UTC).timestamp() for day in ((1, 1, 1), (9999, 12, 31)))
 """What the calendar holds, in Unix time."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column's heading. Numbers of it have ``unit`` (as in records: ``ratio``, ``s``, ``bytes``, ``1``)."""
-
-    name: str
-    unit: str | None = None
-    is_text: bool = False
-    """Whether it stands at the left and may be broken over lines."""
-    rank: int = 0
-    """The higher, the sooner it is left out where a terminal has no room for all."""
-    is_answer: bool = False
-    """Whether it answers the question of its table: it stands beside the row's name on a page, and is never
-    left out on a terminal."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One figure or text: as people write it, and as it stands in the store. ``level`` (``valid``,
-    ``suspect``, ``invalid``, ``incomplete``) makes it a badge.
-    """
-
-    text: str
-    raw: str = ""
-    level: str | None = None
-    is_text: bool = False
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A figure with what is known about it; None where there is no such bound."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A figure that is not there, and why."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows under columns; the first cell of each row names it."""
-
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    title: str = ""
-    caption: str = ""
-
-    def answer_first(self) -> Table:
-        """Return the table with its answer column moved beside the name: the column marked as the answer,
-        else the column of badges.
-        """
-        answers = [at for at, column in enumerate(self.columns) if column.is_answer]
-        badges = [at for at in range(1, len(self.columns)) if any(row[at].level for row in self.rows)]
-        answer = next(iter(answers + badges), None)
-        if answer is None:
-            return self
-        order = [0, answer, *(at for at in range(1, len(self.columns)) if at != answer)]
-        columns = [replace(self.columns[at], is_answer=at == answer) for at in order]
-        rows = tuple(tuple(row[at] for at in order) for row in self.rows)
-        return replace(self, columns=tuple(columns), rows=rows)
 
 
 @dataclass(frozen=True)
@@ -268,6 +200,8 @@ class Heat:
     note: str = ""
     height: int | None = None
     missing: str = ""
+    on_terminal: bool = False
+    """Whether a terminal and CSV show it, as a table."""
 
     @property
     def is_drawable(self) -> bool:
@@ -302,148 +236,6 @@ class Heat:
             "xTitle": self.x_title,
             "yTitle": self.y_title,
         }
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """Words. ``level`` sets a warning (``suspect``) or a refusal (``invalid``) apart."""
-
-    text: str
-    level: str | None = None
-
-
-@dataclass(frozen=True)
-class Notes:
-    """A list of short remarks, as files that were put aside or data that is missing."""
-
-    items: tuple[str, ...]
-    title: str = ""
-
-
-@dataclass(frozen=True)
-class Fragment:
-    """A piece of HTML of ours, escaped by whoever makes it, from the nonce of the page: a flame graph."""
-
-    make: Callable[[str], str]
-
-
-Block = Table | Chart | Heat | Paragraph | Notes | Fragment
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading and what stands under it, in reading order; ``grid`` puts charts side by side."""
-
-    anchor: str
-    title: str
-    blocks: tuple[Block, ...]
-    intro: str = ""
-    grid: bool = False
-    on_terminal: bool = True
-    """Whether a terminal shows it, too: a page has room for more."""
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A main figure at the head of the page."""
-
-    name: str
-    text: str
-    raw: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a query says, on every surface: terminal, page and document."""
-
-    title: str
-    heading: str
-    """The answer in one line."""
-    sections: Sequence[Section]
-    document: dict[str, Any]
-    subline: str = ""
-    cautions: Sequence[str] = ()
-    tiles: Sequence[Tile] = ()
-    says_no: bool = False
-    """Whether the command exits with 1."""
-    rows: int = 20
-    """Rows of a table on a terminal; pages and documents have them all."""
-
-
-def table(
-    columns: Sequence[Column | str],
-    rows: Iterable[Sequence[Any]],
-    *,
-    title: str = "",
-    caption: str = "",
-) -> Table:
-    """Return a table of plain values.
-
-    A value is a number (written in its column's unit, three digits), an `Interval`, a text, a truth, None (a
-    dash), a `Missing` (a dash with its reason) or a ready `Cell`. A column given by its name alone holds
-    texts.
-    """
-    heads = tuple(Column(column, is_text=True) if isinstance(column, str) else column for column in columns)
-    made = []
-    for row in rows:
-        if len(row) != len(heads):
-            raise ValueError(f"a row of {len(row)} cells under {len(heads)} columns: {row!r}")
-        made.append(tuple(cell(value, head) for value, head in zip(row, heads, strict=True)))
-    return Table(heads, tuple(made), title, caption)
-
-
-def cell(value: Any, column: Column) -> Cell:
-    """Return ``value`` as a cell of ``column``.
-
-    >>> cell(0.1234, Column("share", "ratio")).text
-    '12.3\u202f%'
-    >>> cell(Interval(1.5, 1.25, 1.75), Column("CPI")).text
-    '1.50 (1.25 to 1.75)'
-    """
-    if isinstance(value, Cell):
-        return value
-    if isinstance(value, Missing):
-        return Cell(fmt.MISSING, value.reason, is_text=column.is_text)
-    if value is None:
-        return Cell(fmt.MISSING, "missing", is_text=column.is_text)
-    if isinstance(value, bool):
-        return Cell("yes" if value else "no", is_text=column.is_text)
-    if isinstance(value, Interval):
-        return _interval(value, column)
-    if isinstance(value, int | float):
-        if not math.isfinite(value):
-            return Cell(fmt.MISSING, "missing", is_text=column.is_text)
-        return Cell(fmt.quantity(float(value), column.unit), fmt.raw(float(value), column.unit))
-    return Cell(str(value), is_text=column.is_text)
-
-
-def _interval(value: Interval, column: Column) -> Cell:
-    if value.value is None or not math.isfinite(value.value):
-        return Cell(fmt.MISSING, "missing")
-    text = fmt.quantity(value.value, column.unit)
-    raw = fmt.raw(value.value, column.unit)
-    if value.low is None or value.high is None:
-        return Cell(text, f"{raw}, no interval")
-    ends = (fmt.quantity(value.low, column.unit), fmt.quantity(value.high, column.unit))
-    return Cell(f"{text} ({ends[0]} to {ends[1]})", f"{raw}, {value.low!r} to {value.high!r}")
-
-
-def store_notes(
-    problems: Sequence[Any], missing: Mapping[str, str] | None = None, *, most: int = 20
-) -> Notes:
-    """Return what a reader must know of the data: files that were put aside, and columns that are missing.
-
-    ``problems`` are the store's, each with what ``str`` says of it; ``missing`` names what is unknown
-    with the reason.
-    """
-    items = [f"{name}: {reason}" for name, reason in (missing or {}).items()]
-    items += [f"Put aside: {problem}" for problem in problems[:most]]
-    if len(problems) > most:
-        items.append(
-            f"Put aside: {len(problems) - most:,} more files; `steelyard fleet check` names them all."
-        )
-    return Notes(tuple(items), "Skipped data")
 
 
 def is_finite(value: Any) -> bool:

@@ -1,34 +1,24 @@
-"""The page of an experiment: the answer, a chart of effects, and the values block by block.
+"""The answer of ``steelyard experiment``: arms, guardrails, factors, a curve of levels, and every trial.
 
-In: the record and its answers. Out: the path of the page. Not here: the terminal (``table``).
+In: the record and its answers. Out: an `Answer`. Changes are shares: 0.05 is 5 % more than the base. Not
+here: its sentences (``words``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from steelyard._base import command_text
-from steelyard.experiment.answers import Answer, GuardOutcome, Outcome, values_by_arm
+from steelyard.experiment.answers import ArmAnswer, GuardOutcome, Outcome, values_by_arm
 from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
-from steelyard.report import format as fmt
-from steelyard.report.experiment.table import (
-    GUARD_COLUMNS,
-    base_mean,
-    change,
-    factor_rows,
-    guard_rows,
-    knee_sentence,
-    notes,
-    ratio_text,
-    sentences,
-)
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
+    Answer,
     Band,
     Cell,
     Chart,
     Column,
+    Figure,
     Mark,
     Paragraph,
     Section,
@@ -36,7 +26,17 @@ from steelyard.report.fleet.content import (
     Table,
     table,
 )
-from steelyard.report.fleet.page import write_page
+from steelyard.report.experiment.words import (
+    base_mean,
+    beside_means,
+    change,
+    guard_text,
+    knee_sentence,
+    notes,
+    ratio_text,
+    sentences,
+    together,
+)
 
 LEVELS = {
     Outcome.BETTER: "valid",
@@ -54,29 +54,35 @@ GUARD_LEVELS = {
 _ROLES = ("blue", "orange", "green", "purple", "red", "sky", "yellow", "ink")
 
 
-def write_experiment(
-    path: Path,
+_SETTING = 48
+"""Characters of an arm's command or settings that a table shows."""
+
+
+def answer(
     experiment: Experiment,
-    answers: Sequence[Answer],
+    answers: Sequence[ArmAnswer],
     curve: Response | None = None,
-    by_factor: Mapping[str, Sequence[Answer]] | None = None,
-) -> Path:
-    """Write the page to ``path``. Raises WorkloadFailedError when it cannot be written."""
-    plan = experiment.plan
-    kind = "hold at all looks" if answers[0].holds_at_every_look else "are for one look, at the end"
-    return write_page(
-        path,
+    by_factor: Mapping[str, Sequence[ArmAnswer]] | None = None,
+) -> Answer:
+    """Return the answer; ``curve`` is of a sweep, ``by_factor`` of a factorial."""
+    look = "at all looks" if answers[0].holds_at_every_look else "for one look, at the end"
+    first, *others = sentences(answers, experiment)
+    return Answer(
         "Experiment",
+        first,
         (
-            Section("effects", "Effect", (_table(experiment, answers), _effects(experiment, answers))),
+            Section("effects", "Effect", (_arms(experiment, answers, curve), _effects(experiment, answers))),
             Section("response", "Response", () if curve is None else _response(experiment, answers, curve)),
             Section("factors", "Factors", _factors(by_factor or {})),
             Section("guardrails", "Guardrails", _guards(experiment, answers)),
             Section("blocks", "Block by block", (_blocks(experiment),)),
         ),
-        heading="; ".join(sentences(answers, experiment)),
-        subline=f"{experiment.factor}: {experiment.metric.name}, {experiment.metric.better} is better;"
-        f" intervals of {plan.confidence:.0%} {kind}, all together",
+        lines=(
+            *others,
+            f"intervals of {experiment.plan.confidence:.0%}{together(answers, by_factor)}, {look};"
+            f" {experiment.metric.better} is better",
+        ),
+        says_no=not all(one.is_good for one in answers),
         eyebrow=experiment.benchmark or "command",
         cautions=notes(experiment, answers),
         command=command_text(experiment.command),
@@ -84,77 +90,136 @@ def write_experiment(
     )
 
 
-def _table(experiment: Experiment, answers: Sequence[Answer]) -> Table:
-    unit = experiment.metric.unit or "1"
+def _arms(experiment: Experiment, answers: Sequence[ArmAnswer], curve: Response | None) -> Table:
+    metric = experiment.metric
+    beside = _columns_beside(experiment, curve)
+    settings = [_setting(experiment, at) for at in range(len(experiment.arms))]
     columns = (
         Column(experiment.factor, is_text=True),
-        Column("outcome", is_answer=True),
-        Column(experiment.metric.name),
-        Column(f"against {answers[0].base}"),
+        Column("setting", is_text=True, rank=2),
+        Column(metric.name, metric.unit or "1"),
+        Column(f"against {answers[0].base}", "ratio"),
+        *(Column(name, _unit_of(name), rank=1) for name in beside),
         Column("blocks"),
-        Column("trials lost"),
+        Column("trials lost", rank=1),
+        Column("outcome", is_answer=True),
     )
-    rows = [
-        (
-            answer.arm,
-            Cell(str(answer.outcome), level=LEVELS[answer.outcome]),
-            Cell(fmt.quantity(answer.mean, unit)),
-            Cell(ratio_text(answer)),
-            answer.blocks,
-            answer.lost[answer.arm],
-        )
-        for answer in answers
-    ]
     base = answers[0]
-    first = (
-        base.base,
-        Cell(""),
-        Cell(fmt.quantity(base_mean(experiment, answers), unit)),
-        Cell(""),
-        base.blocks,
-        base.lost[base.base],
-    )
-    return table(columns, [first, *rows])
+    rows: list[list[object]] = [
+        [
+            base.base,
+            settings[0],
+            base_mean(experiment, answers),
+            "",
+            *(means.get(base.base) for means in beside.values()),
+            base.blocks,
+            base.lost[base.base],
+            "",
+        ]
+    ]
+    for at, one in enumerate(answers, start=1):
+        why = "; ".join(filter(None, (one.reason, one.caution, beside_means(one, experiment))))
+        rows.append(
+            [
+                one.arm,
+                settings[at],
+                one.mean,
+                changed(ratio_text(one), one.ratio, one.low, one.high, why),
+                *(means.get(one.arm) for means in beside.values()),
+                one.blocks,
+                one.lost[one.arm],
+                Cell(str(one.outcome), level=LEVELS[one.outcome]),
+            ]
+        )
+    return table(columns, rows)
 
 
-def _factors(by_factor: Mapping[str, Sequence[Answer]]) -> tuple[Table, ...]:
+def changed(
+    text: str, ratio: float | None, low: float | None, high: float | None, missing: str | None = None
+) -> Cell:
+    """Return a change as a share of the base: 0.05 for a ratio of 1.05."""
+    value, least, most = (None if one is None else round(one - 1, 12) for one in (ratio, low, high))
+    raw = "missing" if value is None else repr(value)
+    if least is not None and most is not None:
+        raw += f", {least!r} to {most!r}"
+    return Cell(text, raw, figure=Figure(value, least, most, missing or ""))
+
+
+def _setting(experiment: Experiment, at: int) -> Cell | str:
+    """Return what an arm is beside its name: its command or settings."""
+    arm = experiment.arms[at]
+    what = command_text(arm.command) or ", ".join(f"{name}={value}" for name, value in arm.settings.items())
+    if what.endswith(f"={arm.name}"):
+        return ""
+    return what if len(what) <= _SETTING else Cell(f"{what[: _SETTING - 3]}...", what, is_text=True)
+
+
+def _unit_of(name: str) -> str:
+    """Return the unit of a number that a user named: ns where the name ends so, else none."""
+    return "ns" if name.endswith("_ns") else "1"
+
+
+def _columns_beside(experiment: Experiment, curve: Response | None) -> dict[str, dict[str, float]]:
+    """Return the means that stand beside a curve and are no metric or guardrail, by arm."""
+    found: dict[str, dict[str, float]] = {}
+    shown = {experiment.metric.name, *(guard.name for guard in experiment.plan.guards)}
+    for level in curve.levels if curve is not None else ():
+        for name, mean in level.beside.items():
+            if name not in shown and mean is not None:
+                found.setdefault(name, {})[level.arm] = mean
+    return found
+
+
+def _factors(by_factor: Mapping[str, Sequence[ArmAnswer]]) -> tuple[Table, ...]:
     columns = (
         Column("factor", is_text=True),
         Column("level", is_text=True),
-        Column("over all others"),
+        Column("over all others", "ratio"),
         Column("blocks"),
         Column("outcome", is_answer=True),
     )
     rows = [
-        (factor, level, Cell(ratio), blocks, Cell(outcome, level=LEVELS[outcome]))
-        for factor, level, ratio, blocks, outcome in factor_rows(by_factor)
+        (
+            factor,
+            f"{one.arm} against {one.base}",
+            changed(ratio_text(one), one.ratio, one.low, one.high, one.reason),
+            one.blocks,
+            Cell(str(one.outcome), level=LEVELS[one.outcome]),
+        )
+        for factor, answers in by_factor.items()
+        for one in answers
     ]
     return (table(columns, rows),) if rows else ()
 
 
-def _guards(experiment: Experiment, answers: Sequence[Answer]) -> tuple[Table, ...]:
-    rows = guard_rows(answers)
-    if not rows:
-        return ()
+def _guards(experiment: Experiment, answers: Sequence[ArmAnswer]) -> tuple[Table, ...]:
     columns = (
         Column(experiment.factor, is_text=True),
         Column("guardrail", is_text=True),
-        *(Column(name) for name in GUARD_COLUMNS),
+        Column("mean", rank=1),
+        Column("change", "ratio"),
+        Column("allowed", "ratio"),
+        Column("blocks"),
         Column("outcome", is_answer=True),
     )
-    return (
-        table(
-            columns,
-            [
-                (arm, name, Cell(change), Cell(allowed), blocks, Cell(outcome, level=GUARD_LEVELS[outcome]))
-                for arm, name, change, allowed, blocks, outcome in rows
-            ],
-        ),
-    )
+    rows = [
+        (
+            one.arm,
+            guard.name,
+            guard.mean,
+            changed(guard_text(guard, one.base), guard.ratio, guard.low, guard.high, guard.reason),
+            None if guard.bound is None else changed(change(guard.bound), guard.bound, None, None),
+            guard.blocks,
+            Cell(str(guard.outcome), level=GUARD_LEVELS[guard.outcome]),
+        )
+        for one in answers
+        for guard in one.guards
+    ]
+    return (table(columns, rows),) if rows else ()
 
 
 def _response(
-    experiment: Experiment, answers: Sequence[Answer], curve: Response
+    experiment: Experiment, answers: Sequence[ArmAnswer], curve: Response
 ) -> tuple[Paragraph | Chart, ...]:
     """The metric over the levels with its knee, and what stands beside it over the same."""
     at = [level.level for level in curve.levels]
@@ -207,14 +272,14 @@ def _response(
                 x_unit=curve.unit,
                 x_log=curve.is_log,
                 y_title=name,
-                y_unit="ns" if name.endswith("_ns") else "1",
+                y_unit=_unit_of(name),
                 marks=marks,
             )
         )
     return (Paragraph(f"{knee_sentence(curve)}."), *charts)
 
 
-def _effects(experiment: Experiment, answers: Sequence[Answer]) -> Chart:
+def _effects(experiment: Experiment, answers: Sequence[ArmAnswer]) -> Chart:
     """Each arm's change with its interval, between the lines of the smallest effect that matters."""
     least = experiment.plan.least_effect_ratio
 

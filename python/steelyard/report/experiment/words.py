@@ -1,6 +1,6 @@
-"""An experiment on a terminal: a line for each arm, then what to know before believing it.
+"""What an experiment says, in sentences: the answer, and what to know before believing it.
 
-In: the record and its answers. Out: renderables for a `rich` console. Not here: the page (``page``).
+In: the record and its answers. Out: text. Not here: tables and charts (``answer``).
 """
 
 from __future__ import annotations
@@ -10,19 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from steelyard._base import command_text
-from steelyard.experiment.answers import Answer, GuardAnswer, GuardOutcome, Outcome, values_by_arm
+from steelyard.experiment.answers import ArmAnswer, GuardAnswer, GuardOutcome, Outcome, values_by_arm
 from steelyard.experiment.beginning import beginning
 from steelyard.experiment.carried import carried
 from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
-from steelyard.report.terminal import safe
 from steelyard.stats.knees import Side
 
 
@@ -34,7 +27,7 @@ def change(ratio: float) -> str:
     return f"{percent:+.2f} %" if abs(percent) < 1 else f"{percent:+.1f} %"
 
 
-def ratio_text(answer: Answer) -> str:
+def ratio_text(answer: ArmAnswer) -> str:
     """Return the change of an arm with its interval."""
     if answer.ratio is None:
         return fmt.MISSING
@@ -43,7 +36,7 @@ def ratio_text(answer: Answer) -> str:
     return f"{change(answer.ratio)} ({change(answer.low)} to {change(answer.high)})"
 
 
-def _guard_text(guard: GuardAnswer, base: str) -> str:
+def guard_text(guard: GuardAnswer, base: str) -> str:
     """Return the change of a guardrail with its interval; both means where a change has no number."""
     if guard.ratio is None and guard.mean is not None and guard.base_mean == 0:
         return f"{guard.mean:.3g} where {base} has 0"
@@ -52,22 +45,6 @@ def _guard_text(guard: GuardAnswer, base: str) -> str:
     if guard.ratio is None or guard.low is None or guard.high is None:
         return fmt.MISSING if guard.ratio is None else change(guard.ratio)
     return f"{change(guard.ratio)} ({change(guard.low)} to {change(guard.high)})"
-
-
-def guard_rows(answers: Sequence[Answer]) -> list[tuple[str, str, str, str, int, GuardOutcome]]:
-    """Return arm, metric, change, allowed change, blocks and outcome of each guardrail."""
-    return [
-        (
-            answer.arm,
-            guard.name,
-            _guard_text(guard, answer.base),
-            fmt.MISSING if guard.bound is None else change(guard.bound),
-            guard.blocks,
-            guard.outcome,
-        )
-        for answer in answers
-        for guard in answer.guards
-    ]
 
 
 def knee_sentence(curve: Response) -> str:
@@ -85,10 +62,9 @@ def knee_sentence(curve: Response) -> str:
 
 _SEEN_ERRORS = 2.6
 """Standard errors from which the effect of an order is said."""
-GUARD_COLUMNS = ("change", "allowed", "blocks")
 
 
-def sentence(answer: Answer, experiment: Experiment) -> str:
+def sentence(answer: ArmAnswer, experiment: Experiment) -> str:
     """Return the answer in words."""
     percent = f"{100 * experiment.plan.least_effect_ratio:.3g} %"
     name, base = answer.arm, answer.base
@@ -119,9 +95,9 @@ def sentence(answer: Answer, experiment: Experiment) -> str:
             return f"{base} or {name}: undecided{span}{more}{_unequal(answer, experiment)}"
 
 
-def sentences(answers: Sequence[Answer], experiment: Experiment) -> list[str]:
+def sentences(answers: Sequence[ArmAnswer], experiment: Experiment) -> list[str]:
     """Return the answers in words; arms with the same one share a sentence."""
-    found: dict[tuple[str, Outcome, bool], list[Answer]] = {}
+    found: dict[tuple[str, Outcome, bool], list[ArmAnswer]] = {}
     for answer in answers:
         is_plain = answer.outcome in _SHARED and not _unequal(answer, experiment)
         key = (answer.base, answer.outcome, is_plain) if is_plain else (answer.arm, answer.outcome, is_plain)
@@ -144,14 +120,14 @@ _SHARED = {
 }
 
 
-def _unequal(answer: Answer, experiment: Experiment) -> str:
+def _unequal(answer: ArmAnswer, experiment: Experiment) -> str:
     """Return what to add where the arms did not lose the same number of trials."""
     if len(set(answer.lost.values())) < 2 or answer.mean is None:
         return ""
     return f", where both gave values: {_losses(answer, experiment)}"
 
 
-def _losses(answer: Answer, experiment: Experiment) -> str:
+def _losses(answer: ArmAnswer, experiment: Experiment) -> str:
     """Return how many trials of both arms gave no value."""
     made = Counter(trial.arm for trial in experiment.trials)
     lost = answer.lost
@@ -165,7 +141,7 @@ def _losses(answer: Answer, experiment: Experiment) -> str:
     )
 
 
-def _effects_of_order(answer: Answer, experiment: Experiment) -> list[str]:
+def _effects_of_order(answer: ArmAnswer, experiment: Experiment) -> list[str]:
     """Return what the order of trials did to them, where that is seen and matters."""
     found = []
     where = "as the second of a block" if len(experiment.arms) == 2 else "one later in its block"
@@ -184,7 +160,7 @@ def _effects_of_order(answer: Answer, experiment: Experiment) -> list[str]:
     return found
 
 
-def beside_means(answer: Answer, experiment: Experiment) -> str | None:
+def beside_means(answer: ArmAnswer, experiment: Experiment) -> str | None:
     """Return how the answer differs from the ratio of the means, where an effect of the order matters.
 
     Each arm has either place in a block as often, but follows the other arm more often than itself: the means
@@ -218,7 +194,7 @@ def _carried(experiment: Experiment) -> list[str]:
     return lines
 
 
-def _rare(answer: Answer) -> str | None:
+def _rare(answer: ArmAnswer) -> str | None:
     """Return what a good answer may have missed: a collapse in few of the trials."""
     is_good = answer.outcome in (Outcome.BETTER, Outcome.EQUIVALENT)
     if not is_good or answer.worst_ratio is None or answer.unseen_ratio is None:
@@ -230,7 +206,7 @@ def _rare(answer: Answer) -> str | None:
     )
 
 
-def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
+def notes(experiment: Experiment, answers: Sequence[ArmAnswer]) -> list[str]:
     """Return what a reader must know: lost trials, correlation, why it ended."""
     found = []
     counts: dict[str, dict[str, int]] = {}
@@ -283,65 +259,7 @@ def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
     return found
 
 
-def summary(
-    experiment: Experiment,
-    answers: Sequence[Answer],
-    curve: Response | None = None,
-    by_factor: Mapping[str, Sequence[Answer]] | None = None,
-) -> RenderableType:
-    """Return the experiment: the answer first, the arms, the notes."""
-    parts: list[RenderableType] = [safe(one) for one in sentences(answers, experiment)]
-    if curve is not None:
-        parts.append(safe(knee_sentence(curve)))
-    beside = columns_beside(experiment, curve)
-    metric = experiment.metric
-    table = Table(
-        experiment.factor,
-        metric.name,
-        f"against {answers[0].base}",
-        *beside,
-        "blocks",
-        "",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    table.add_row(
-        safe(_label(experiment, 0)),
-        fmt.plain(fmt.quantity(base_mean(experiment, answers), metric.unit or "1")),
-        "",
-        *_beside(beside, answers[0].base),
-        "",
-        "",
-    )
-    for index, answer in enumerate(answers, start=1):
-        table.add_row(
-            safe(_label(experiment, index)),
-            fmt.plain(fmt.quantity(answer.mean, metric.unit or "1")),
-            ratio_text(answer),
-            *_beside(beside, answer.arm),
-            str(answer.blocks),
-            str(answer.outcome),
-        )
-    parts.append(Text())
-    if guards := guard_rows(answers):
-        parts += [table, _guards(experiment, guards)]
-    else:
-        parts.append(table)
-    if by_factor:
-        parts.append(_factors(by_factor))
-    look = "at all looks" if answers[0].holds_at_every_look else "for one look, at the end"
-    parts.append(
-        Text(
-            f"intervals of {experiment.plan.confidence:.0%}{_together(answers, by_factor)}, {look};"
-            f" {metric.better} is better",
-            style="dim",
-        )
-    )
-    parts += [safe(f"!  {note}") for note in notes(experiment, answers)]
-    return Group(*parts)
-
-
-def base_mean(experiment: Experiment, answers: Sequence[Answer]) -> float | None:
+def base_mean(experiment: Experiment, answers: Sequence[ArmAnswer]) -> float | None:
     """Return the base's mean over the blocks it is compared in, or over all its trials where these differ."""
     means = {answer.base_mean for answer in answers}
     if len(means) == 1:
@@ -350,7 +268,7 @@ def base_mean(experiment: Experiment, answers: Sequence[Answer]) -> float | None
     return geometric_mean(values) if values else None
 
 
-def _together(answers: Sequence[Answer], by_factor: Mapping[str, Sequence[Answer]] | None) -> str:
+def together(answers: Sequence[ArmAnswer], by_factor: Mapping[str, Sequence[ArmAnswer]] | None) -> str:
     """Return of what all the intervals hold together."""
     parts = ["arms"] if len(answers) > 1 else []
     parts += ["guardrails"] if answers[0].guards else []
@@ -359,49 +277,3 @@ def _together(answers: Sequence[Answer], by_factor: Mapping[str, Sequence[Answer
         return ""
     parts = parts if len(answers) > 1 else ["metric", *parts]
     return f", of all {' and '.join(parts)} together"
-
-
-def factor_rows(by_factor: Mapping[str, Sequence[Answer]]) -> list[tuple[str, str, str, int, Outcome]]:
-    """Return factor, level, change against its first level, blocks and outcome."""
-    return [
-        (factor, f"{answer.arm} against {answer.base}", ratio_text(answer), answer.blocks, answer.outcome)
-        for factor, answers in by_factor.items()
-        for answer in answers
-    ]
-
-
-def _factors(by_factor: Mapping[str, Sequence[Answer]]) -> Table:
-    table = Table("factor", "level", "over all others", "blocks", "", box=box.SIMPLE_HEAD, pad_edge=False)
-    for factor, level, ratio, blocks, outcome in factor_rows(by_factor):
-        table.add_row(safe(factor), safe(level), ratio, str(blocks), str(outcome))
-    return table
-
-
-def columns_beside(experiment: Experiment, curve: Response | None) -> dict[str, dict[str, str]]:
-    """Return what stands beside a curve and is no metric or guardrail, as texts by arm."""
-    found: dict[str, dict[str, str]] = {}
-    shown = {experiment.metric.name, *(guard.name for guard in experiment.plan.guards)}
-    for level in curve.levels if curve is not None else ():
-        for name, mean in level.beside.items():
-            if name not in shown:
-                unit = "ns" if name.endswith("_ns") else "1"
-                found.setdefault(name, {})[level.arm] = fmt.plain(fmt.quantity(mean, unit))
-    return found
-
-
-def _beside(columns: dict[str, dict[str, str]], arm: str) -> list[str]:
-    return [texts.get(arm, fmt.MISSING) for texts in columns.values()]
-
-
-def _guards(experiment: Experiment, rows: Sequence[tuple[str, str, str, str, int, GuardOutcome]]) -> Table:
-    table = Table(experiment.factor, "guardrail", *GUARD_COLUMNS, "", box=box.SIMPLE_HEAD, pad_edge=False)
-    for arm, name, *cells in rows:
-        table.add_row(safe(arm), safe(name), *(str(cell) for cell in cells))
-    return table
-
-
-def _label(experiment: Experiment, index: int) -> str:
-    arm = experiment.arms[index]
-    what = command_text(arm.command) or ", ".join(f"{name}={value}" for name, value in arm.settings.items())
-    what = what if len(what) <= 48 else what[:45] + "..."
-    return arm.name if what.endswith(f"={arm.name}") or not what else f"{arm.name}  {what}"

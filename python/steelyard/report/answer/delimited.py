@@ -1,8 +1,8 @@
 """Tables as CSV and as Markdown.
 
-In: what a command would print on a terminal: `rich` renderables, and the tables of fleet queries. Out: text.
-Fleet queries, metrics of runs, scaling curves and experiments have exact figures in base units in CSV; other
-tables have the figures that a terminal shows. Several tables are apart by an empty line, each after its
+In: what a command would print on a terminal: `rich` renderables, and the tables of answers. Out: text.
+Answers, metrics of runs, scaling curves and experiments have exact figures in base units in CSV; other tables
+have the figures that a terminal shows. Several tables are apart by an empty line, each after its
 title.
 
 Invariants: control characters of names are replaced; a text that a spreadsheet would take for a formula is
@@ -18,7 +18,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Group
@@ -27,13 +27,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from steelyard.records import Run
-from steelyard.report.fleet import content as fleet_content
-from steelyard.report.fleet.table import Fitted
+from steelyard.report.answer import Answer, Block, Cell, Heat, Notes, Paragraph, Table, table_of
+from steelyard.report.answer.terminal import Fitted, Shown
 from steelyard.report.format import MISSING, plain, quantity
 from steelyard.report.terminal import safe
 
 _GRID = ("name", "value", "note")
-_RAW = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?: |$|, (-?[\d.e+-]+) to (-?[\d.e+-]+)$|, no interval$)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~#])")
 
@@ -53,8 +52,10 @@ def parts_of(renderable: Any) -> Iterator[Plain | str]:
     """Yield the tables and sentences of something that a terminal would show, in their order."""
     if isinstance(renderable, Plain):
         yield renderable
+    elif isinstance(renderable, Shown):
+        yield from _of_answer(renderable.answer)
     elif isinstance(renderable, Fitted):
-        yield of_fleet(renderable.table)
+        yield of_table(renderable.table)
     elif isinstance(renderable, Group):
         for part in renderable.renderables:
             yield from parts_of(part)
@@ -68,22 +69,90 @@ def parts_of(renderable: Any) -> Iterator[Plain | str]:
             yield text
 
 
-def of_fleet(table: fleet_content.Table) -> Plain:
-    """Return a fleet's table, whole, with its exact figures and the ends of its intervals."""
+def _of_answer(answer: Answer) -> Iterator[Plain | str]:
+    """Yield what an answer says and its tables, each under its own title or its section's."""
+    yield from (_clean(text) for text in (answer.heading, *answer.lines, *answer.cautions) if text)
+    for section in answer.sections:
+        for block in _with_maps(section.blocks):
+            if isinstance(block, Table):
+                yield of_table(block if block.title else replace(block, title=section.title))
+            elif isinstance(block, Paragraph):
+                yield _clean(block.text)
+            elif isinstance(block, Notes):
+                yield from map(_clean, block.items)
+
+
+def _with_maps(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield blocks, maps that a terminal shows as tables."""
+    for block in blocks:
+        yield table_of(block) if isinstance(block, Heat) and block.on_terminal else block
+
+
+def exact_parts_of(renderable: Any) -> Iterator[Plain | str]:
+    """Yield what CSV has of something: as `parts_of`, but several tables of an answer are one of figures."""
+    if isinstance(renderable, Shown):
+        tables = [part for part in _of_answer(renderable.answer) if isinstance(part, Plain)]
+        yield from tables if len(tables) < 2 else [of_figures("", FIGURES, figures_of(renderable.answer))]
+    else:
+        yield from parts_of(renderable)
+
+
+FIGURES = ("table", "row", "figure", "value", "low", "high", "unit", "note")
+"""Columns of an answer's figures, a line each."""
+
+
+def figures_of(answer: Answer) -> Iterator[tuple[str | float | None, ...]]:
+    """Yield every figure of an answer's tables in its base unit, under the names of `FIGURES`.
+
+    A row is named by its first cell. The note is a text that stands in place of a figure, or why there is
+    none.
+    """
+    for section in answer.sections:
+        for block in (block for block in _with_maps(section.blocks) if isinstance(block, Table)):
+            title = _clean(block.title or section.title)
+            for row in block.rows:
+                for column, one in zip(block.columns[1:], row[1:], strict=True):
+                    named = (title, _clean(row[0].text), _clean(column.name))
+                    if one.figure is not None:
+                        ends = (one.figure.value, one.figure.low, one.figure.high)
+                        yield (*named, *ends, column.unit or "", _clean(one.figure.missing))
+                    elif one.text not in ("", MISSING):
+                        yield (*named, None, None, None, "", _clean(one.text))
+
+
+def of_table(table: Table) -> Plain:
+    """Return an answer's table, whole, with its exact figures and the ends of its intervals."""
     names = tuple(_clean(column.name) for column in table.columns)
     rows = tuple(tuple(_clean(cell.text) for cell in row) for row in table.rows)
     columns: list[str] = []
     exact: list[list[str]] = [[] for _ in table.rows]
     for at, column in enumerate(table.columns):
-        matches = [None if column.is_text else _RAW.match(row[at].raw) for row in table.rows]
         columns.append(f"{names[at]} [{column.unit}]" if column.unit not in (None, "1") else names[at])
-        for row, cells, match in zip(exact, rows, matches, strict=True):
-            row.append(match[1] if match else "" if cells[at] == MISSING else cells[at])
-        if any(match and match[2] for match in matches):
+        cells = [row[at] for row in table.rows]
+        has_ends = any(_ends(one) != ("", "") for one in cells)
+        if has_ends:
             columns += [f"{columns[-1]} low", f"{columns[-1]} high"]
-            for row, match in zip(exact, matches, strict=True):
-                row += [match[2] or "", match[3] or ""] if match else ["", ""]
+        for row, one in zip(exact, cells, strict=True):
+            row += [_exact(one), *(_ends(one) if has_ends else ())]
     return Plain(_clean(table.title), names, rows, tuple(columns), tuple(map(tuple, exact)))
+
+
+def _exact(cell: Cell) -> str:
+    if cell.figure is not None:
+        return _digits(cell.figure.value)
+    text = _clean(cell.text)
+    return "" if text == MISSING else text
+
+
+def _ends(cell: Cell) -> tuple[str, str]:
+    return ("", "") if cell.figure is None else (_digits(cell.figure.low), _digits(cell.figure.high))
+
+
+def _digits(value: float | None) -> str:
+    """Return a number with all of its digits, whole ones without a point; "" of none and of infinity."""
+    if value is None or not math.isfinite(value):
+        return ""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
 def metrics_of(runs: Sequence[Run]) -> Plain:

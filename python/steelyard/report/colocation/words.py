@@ -1,70 +1,11 @@
-"""A co-location on a terminal.
+"""What a co-location says, in words: slow-downs, predictions, limits that both use.
 
-In: its record. Out: a table of both workloads, lines on the limits that they share and on what objects.
+In: its record. Out: text. Not here: tables and charts (``answer``).
 """
 
-from pathlib import Path
-
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from steelyard.records import Colocation, ColocationWorkload, Level
+from steelyard.records import Colocation, ColocationWorkload
 from steelyard.report import format as fmt
 from steelyard.report.characterize.table import PART_WORDS
-from steelyard.report.terminal import report_line
-
-_STYLES = {Level.VALID: "green", Level.SUSPECT: "yellow", Level.INVALID: "red"}
-_OBJECTIONS_AT_MOST = 6
-
-
-def render(record: Colocation, directory: Path, page: Path | None = None) -> RenderableType:
-    """Return what a co-location says."""
-    names = " beside ".join(each.name for each in record.workloads)
-    title = Text(f"{names} · {record.tier} · {record.colocation_id}", style="bold")
-    lines: list[RenderableType] = [title]
-    if record.status_reason is not None:
-        lines.append(Text(f"incomplete: {record.status_reason}", style="red"))
-    if record.level is not None:
-        lines.append(Text(record.level, style=_STYLES[record.level]))
-    shown = record.objections[:_OBJECTIONS_AT_MOST]
-    lines += [Text(f"  {objection}") for objection in shown]
-    if len(record.objections) > len(shown):
-        lines.append(Text(f"  and {len(record.objections) - len(shown)} more in {directory}", style="dim"))
-    table = Table(box=None, pad_edge=False)
-    for column in ("workload", "metric", "alone", "together", "slowdown", "predicted", "prediction off by"):
-        table.add_column(column, header_style="dim", justify="left" if column in _TEXT else "right")
-    for workload in record.workloads:
-        table.add_row(*(Text(cell) for cell in row(workload)))
-    lines += ["", table, "", *(Text(line, style="dim") for line in notes(record))]
-    if page is not None:
-        lines.append(report_line(page))
-    return Group(*lines)
-
-
-_TEXT = ("workload", "metric")
-
-
-def row(workload: ColocationWorkload) -> tuple[str, ...]:
-    """Return a workload's cells."""
-    return (
-        workload.name,
-        workload.metric.replace("_", " "),
-        _median(workload.alone, workload.unit),
-        _median(workload.together, workload.unit),
-        slowdown_text(workload),
-        predicted_text(workload),
-        error_text(workload),
-    )
-
-
-def _median(values: list[float], unit: str | None) -> str:
-    if not values:
-        return fmt.MISSING
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    median = ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-    return fmt.plain(fmt.quantity(median, unit or "1"))
 
 
 def slowdown_text(workload: ColocationWorkload) -> str:

@@ -1,58 +1,67 @@
-"""The page of a co-location: one HTML file.
+"""The answer of ``steelyard colocate``.
 
-In: its record. Out: the page's path. Slow-downs beside what was predicted, the values of every run, what both
+In: its record. Out: an `Answer`: slow-downs beside what was predicted, the values of every run, what both
 use of the same limits, and the runs.
 
-Not here: the terminal (``table``), what the figures mean (``analyze.colocation``).
+Not here: its words (``words``), what the figures mean (``analyze.colocation``).
 """
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from steelyard.records import Colocation, ColocationWorkload, Condition
 from steelyard.report import format as fmt
-from steelyard.report.characterize.table import PART_WORDS
-from steelyard.report.colocation.table import (
-    error_text,
-    notes,
-    predicted_text,
-    slowdown_text,
-)
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
+    Answer,
     Cell,
     Chart,
     Column,
+    Figure,
     Mark,
-    Missing,
     Notes,
     Section,
     Series,
     Tile,
     table,
+    written,
 )
-from steelyard.report.fleet.page import write_page
-from steelyard.report.html import page_path
+from steelyard.report.characterize.table import PART_WORDS
+from steelyard.report.colocation.words import (
+    error_text,
+    notes,
+    predicted_text,
+    slowdown_text,
+)
 
+_OBJECTIONS = 8
 _WORDS = {Condition.FIRST: "alone", Condition.SECOND: "alone", Condition.TOGETHER: "together"}
 
 
-def write(directory: Path, record: Colocation, path: Path) -> Path:
-    """Write the page to ``path``. Raises WorkloadFailedError when it cannot be written."""
+def answer(record: Colocation, directory: Path) -> Answer:
+    """Return the answer; ``directory`` has its runs."""
     first, second = record.workloads
-    return write_page(
-        page_path(path),
+    level = record.level.value if record.level is not None else "incomplete"
+    objections = record.objections[:_OBJECTIONS]
+    more = len(record.objections) - len(objections)
+    return Answer(
         "Co-location",
+        _heading(record),
         [_cost(record), _values(record), _limits(record), _runs(record)],
-        heading=_heading(record),
-        subline=f"{first.name} beside {second.name} · {record.colocation_id}",
-        eyebrow=f"co-location · {record.tier} · {record.repeats} blocks",
-        level=record.level.value if record.level is not None else "incomplete",
-        verdict=record.level.value if record.level is not None else "incomplete",
-        cautions=record.objections[:8],
+        lines=(f"{first.name} beside {second.name} · {record.tier} · {record.colocation_id}",),
+        cautions=[
+            *([f"incomplete: {record.status_reason}"] if record.status_reason is not None else []),
+            *objections,
+            *([f"and {more} more in {directory}"] if more > 0 else []),
+        ],
         tiles=[
             Tile(f"{each.name}, slowdown", slowdown_text(each), each.missing or "median alone over together")
             for each in record.workloads
         ],
+        level=level,
+        verdict=level,
+        eyebrow=f"co-location · {record.tier} · {record.repeats} blocks",
         command=shlex.join(record.command),
         source=f"the runs in {directory}",
     )
@@ -97,24 +106,44 @@ def _cost(record: Colocation) -> Section:
         note="Whiskers are 95 % intervals of the measured slowdown.",
         missing="" if any(each.slowdown for each in record.workloads) else "no slowdown was measured",
     )
-    shown = table(
-        ("workload", Column("slowdown", is_answer=True), "predicted", "prediction off by", "scarce"),
-        [
-            (
-                each.name,
-                Cell(slowdown_text(each), repr(each.slowdown)),
-                Cell(predicted_text(each)),
-                Cell(error_text(each), is_text=True),
-                Cell(_scarce(each), is_text=True),
-            )
-            for each in record.workloads
-        ],
+    columns = (
+        "workload",
+        Column("metric", is_text=True, rank=1),
+        Column("alone", rank=1),
+        Column("together", rank=1),
+        Column("slowdown", is_answer=True),
+        "predicted",
+        "prediction off by",
+        Column("scarce", is_text=True, rank=2),
     )
+    rows = [
+        (
+            each.name,
+            each.metric.replace("_", " "),
+            _median(each.alone, each.unit),
+            _median(each.together, each.unit),
+            Cell(
+                slowdown_text(each),
+                repr(each.slowdown),
+                figure=Figure(each.slowdown, each.slowdown_low, each.slowdown_high, each.missing or ""),
+            ),
+            Cell(predicted_text(each), figure=Figure(_predicted(each))),
+            Cell(error_text(each), is_text=True),
+            _scarce(each),
+        )
+        for each in record.workloads
+    ]
+    shown = table(columns, rows)
     intro = (
         "How many times as long the same work takes beside the other. Predicted: where both together want"
         " more of a resource than there is, each gets the same share of what it had alone."
     )
     return Section("cost", "Cost of sharing the machine", (chart, shown, Notes(tuple(notes(record)))), intro)
+
+
+def _median(values: Sequence[float], unit: str | None) -> Cell | None:
+    """Return the median of the runs, in the metric's own unit."""
+    return None if not values else written(fmt.quantity(median(values), unit or "1"), float(median(values)))
 
 
 def _predicted(workload: ColocationWorkload) -> float | None:
@@ -175,10 +204,10 @@ def _limits(record: Colocation) -> Section:
             rows.append(
                 (
                     f"{each.name}: {PART_WORDS.get(name, name)}",
-                    Missing("not measured, or without a limit") if share is None else share,
+                    Figure(missing="not measured, or without a limit") if share is None else share,
                     other.name,
-                    Missing("not measured, or without a limit") if beside is None else beside,
-                    Missing("one of them is missing") if total is None else total,
+                    Figure(missing="not measured, or without a limit") if beside is None else beside,
+                    Figure(missing="one of them is missing") if total is None else total,
                 )
             )
     shown = table(
@@ -192,7 +221,7 @@ def _limits(record: Colocation) -> Section:
         rows,
     )
     intro = "Of CPUs, those of its servers or of its load that would be fuller with both."
-    return Section("limits", "Limits that both use", (shown,), intro)
+    return Section("limits", "Limits that both use", (shown,), intro, on_terminal=False)
 
 
 def _runs(record: Colocation) -> Section:
@@ -230,4 +259,5 @@ def _runs(record: Colocation) -> Section:
         "Runs",
         (table(columns, rows),),
         "Each run has a report of its own: steelyard report DIRECTORY/RUN.",
+        on_terminal=False,
     )

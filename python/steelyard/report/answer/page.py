@@ -1,24 +1,24 @@
-"""The page of a fleet query: one HTML file.
+"""The page of an answer: one HTML file.
 
-In: `Section`s of tables, charts, paragraphs and notes (``content``). Out: the page's path. The page
+In: an `Answer`. Out: the page's path. The page
 needs no network; names from outside (jobs, machines, functions, labels) are escaped by the template and,
 inside the data, as JSON whose ``<`` cannot end a script.
 
-    write_page(path, "Top", [Section("functions", "Functions", (table(...), Chart(...)))])
+    write_page(path, Answer("Top", heading, [Section("functions", "Functions", (table(...), Chart(...)))]))
 
-Not here: what the figures are (``fleet``), the terminal (``table``).
+Not here: what the figures are (``analyze``, ``fleet``), the terminal (``terminal``).
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
+    Answer,
     Block,
     Chart,
     Fragment,
@@ -27,43 +27,25 @@ from steelyard.report.fleet.content import (
     Paragraph,
     Section,
     Table,
-    Tile,
 )
 from steelyard.report.html import publish, template
 
 
-def write_page(path: Path, title: str, sections: Sequence[Section], **words: Any) -> Path:
-    """Write the page to ``path``, with the words that `render` takes; a reader never sees half a page.
+def write_page(path: Path, answer: Answer) -> Path:
+    """Write the page to ``path``; a reader never sees half a page.
 
     Raises WorkloadFailedError when it cannot be written.
     """
-    return publish(path, render(title, sections, **words, folder=path.parent))
+    return publish(path, render(answer, folder=path.parent))
 
 
-def render(
-    title: str,
-    sections: Sequence[Section],
-    *,
-    heading: str = "",
-    subline: str = "",
-    eyebrow: str = "fleet",
-    level: str | None = None,
-    verdict: str = "",
-    cautions: Sequence[str] = (),
-    tiles: Sequence[Tile] = (),
-    command: str = "",
-    source: str = "a fleet's store",
-    folder: Path | None = None,
-) -> str:
-    """Return the page's text, to be written into ``folder``.
-
-    ``heading`` is the answer in one line (``title`` by default), ``level`` and ``verdict`` a badge under it
-    (``valid``, ``suspect``, ``invalid`` or ``incomplete``), ``cautions`` the warnings
-    above the first section, ``source`` the data's origin.
-    """
+def render(answer: Answer, *, folder: Path | None = None) -> str:
+    """Return the page's text, to be written into ``folder``."""
     nonce = secrets.token_urlsafe(16)
     # A heading without anything under it says nothing.
-    sections = [section for section in sections if any(not _is_empty(block) for block in section.blocks)]
+    sections = [
+        section for section in answer.sections if any(not _is_empty(block) for block in section.blocks)
+    ]
     charts = [
         block
         for section in sections
@@ -74,26 +56,26 @@ def render(
     if len(set(ids)) != len(ids):
         raise ValueError(f"two charts of one page have the same id: {sorted(ids)}")
     content = {
-        "title": title,
-        "heading": heading or title,
-        "subline": subline,
-        "eyebrow": eyebrow,
-        "level": level,
-        "verdict": verdict,
-        "cautions": list(cautions),
-        "tiles": list(tiles),
-        "command": command,
-        "source": source,
+        "title": answer.title,
+        "heading": answer.heading or answer.title,
+        "lines": [line for line in answer.lines if line],
+        "eyebrow": answer.eyebrow,
+        "level": answer.level,
+        "verdict": answer.verdict,
+        "cautions": list(answer.cautions),
+        "tiles": list(answer.tiles),
+        "command": answer.command,
+        "source": answer.source,
         "sections": [_section(section, nonce) for section in sections],
     }
     return template(
-        "fleet.html.j2",
+        "answer.html.j2",
         content,
         {"charts": [chart.spec() for chart in charts]},
         folder=folder,
         nonce=nonce,
-        styles=("tax.css", "fleet.css"),
-        script="fleet.js",
+        styles=("tax.css", "answer.css"),
+        script="answer.js",
     )
 
 

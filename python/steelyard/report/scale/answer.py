@@ -1,65 +1,62 @@
-"""The page of a scaling curve: what it says, throughput with model and predictions, its steps, the loss.
+"""The answer of ``steelyard scale``: throughput with its model and predictions, steps, the loss, functions.
 
-In: a `Scaling`. Out: the path of the page. Not here: the terminal (``table``).
+In: a `Scaling`. Out: an `Answer`. Not here: its sentences (``words``, ``model``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
 from steelyard._base import command_text
-from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENCY_P99, Step
+from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENCY_P99, READINGS, Step
+from steelyard.analyze.scaling.loss import FREQUENCY, RUN, USE, LossTerm
 from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
+    Answer,
     Block,
     Cell,
     Chart,
     Column,
+    Figure,
     Section,
     Series,
     Table,
     table,
+    written,
 )
-from steelyard.report.fleet.page import write_page
-from steelyard.report.scale.model import PREDICTION_COLUMNS, law_title, parameters, prediction_rows
-from steelyard.report.scale.table import (
-    FUNCTIONS,
-    loss_rows,
-    notes,
-    sentences,
-    share,
-    step_columns,
-    where,
-)
+from steelyard.report.scale.model import law_title, number, of_noun, parameter_meanings
+from steelyard.report.scale.words import exact, notes, sentences, share, times
+from steelyard.stats.scaling.law import Parameter
 
+FUNCTIONS = 20
 _POINTS = 120
 
 
-def write_scaling(path: Path, scaling: Scaling, *, source: str, experiment: Experiment | None = None) -> Path:
-    """Write the page to ``path``. Raises WorkloadFailedError when it cannot be written."""
-    headlines = sentences(scaling)
+def answer(scaling: Scaling, *, source: str, experiment: Experiment | None = None) -> Answer:
+    """Return the answer; ``source`` says where the curve is from that no experiment measured."""
+    first, *others = sentences(scaling)
     limits = [limit for limit in scaling.limits if limit.id in ("idle", "errors")]
     sections = [
         Section("throughput", "Throughput", (_throughput(scaling), _steps(scaling))),
         Section("predictions", "Predicted throughput of a trial", tuple(_predictions(scaling))),
-        Section("steps", "Step by step", tuple(_by_step(scaling)), grid=True),
+        Section("steps", "Step by step", tuple(_by_step(scaling)), grid=True, on_terminal=False),
         Section("loss", "Scaling loss", tuple(_loss(scaling))),
         Section("functions", "Functions", tuple(_functions(scaling))),
         Section("law", law_title(scaling), tuple(_law(scaling))),
     ]
-    return write_page(
-        path,
+    return Answer(
         "Scaling",
+        first,
         [section for section in sections if section.blocks],
-        heading=headlines[0],
-        subline="; ".join(headlines[1:]),
-        eyebrow=(experiment.benchmark or "command") if experiment is not None else "measured elsewhere",
+        lines=others,
+        cautions=notes(scaling),
+        says_no=bool(limits) or scaling.speedup is None,
         level="invalid" if limits else None,
         verdict="the workload cannot use the machine" if limits else "",
-        cautions=notes(scaling),
+        eyebrow=(experiment.benchmark or "command") if experiment is not None else "measured elsewhere",
         command=command_text(experiment.command) if experiment is not None else "",
         source="experiment.json" if experiment is not None else source,
     )
@@ -109,17 +106,78 @@ def _throughput(scaling: Scaling) -> Chart:
     )
 
 
+@dataclass(frozen=True)
+class _StepColumn:
+    """A column of the steps' table: its figure at a step, and why there is none."""
+
+    name: str
+    unit: str
+    of: Callable[[Step], float | None]
+    why: Callable[[Step], str | None] = lambda _: None
+    is_exact: bool = False
+    """Whether it is a ratio of counts, which is written with six decimals."""
+
+    def cell(self, step: Step) -> Cell | Figure:
+        """Return the figure of a step."""
+        value = self.of(step)
+        if value is None:
+            return Figure(missing=self.why(step) or "")
+        return written(exact(value), value) if self.is_exact else Figure(value)
+
+
+def _reading(name: str, label: str, unit: str) -> _StepColumn:
+    return _StepColumn(label, unit, lambda step: step.readings.get(name), lambda step: step.missing.get(name))
+
+
+def _step_columns(scaling: Scaling) -> list[_StepColumn]:
+    """Return the columns for which any step has a value."""
+    curve = scaling.curve
+    asked = sorted({name for step in scaling.steps for name in step.readings} - READINGS.keys())
+    every = [
+        _StepColumn(
+            "throughput", "1/s", lambda step: step.ops_per_s, lambda step: next(iter(step.lost), None)
+        ),
+        _StepColumn("of linear", "ratio", scaling.efficiency_of),
+        _StepColumn("model", "1/s", lambda step: None if curve is None else curve.throughput(step.cpus)),
+        _StepColumn("CPU use", "ratio", lambda step: step.busy_ratio),
+        _StepColumn("others", "ratio", lambda step: step.others_ratio),
+        _StepColumn(
+            "path length",
+            "count",
+            lambda step: step.law.path_length.value,
+            lambda step: step.law.path_length.missing,
+            is_exact=True,
+        ),
+        _StepColumn(
+            "CPI", "ratio", lambda step: step.law.cpi.value, lambda step: step.law.cpi.missing, is_exact=True
+        ),
+        _StepColumn("frequency", "hz", lambda step: step.law.frequency_hz.value),
+        _reading(LATENCY, "latency", "ns"),
+        _reading(LATENCY_P50, "p50", "ns"),
+        _reading(LATENCY_P99, "p99", "ns"),
+        _reading(ERRORS, "errors", "ratio"),
+        # What a user took from the output has a unit only in its name.
+        *(_reading(name, name, "ns" if name.endswith("_ns") else "1") for name in asked),
+    ]
+    return [one for one in every if any(one.of(step) is not None for step in scaling.steps)]
+
+
+def _where(step: Step) -> str:
+    """Return which CPUs a step has."""
+    if step.listed is None:
+        return ""
+    shared = ", sharing cores" if step.shares_cores else ""
+    nodes = f", {step.nodes} nodes" if step.nodes is not None and step.nodes > 1 else ""
+    return f"{step.listed}{shared}{nodes}"
+
+
 def _steps(scaling: Scaling) -> Table:
-    columns = step_columns(scaling)
+    columns = _step_columns(scaling)
     has_lists = any(step.listed for step in scaling.steps)
-    heads = [Column(f"{scaling.noun}s"), *(Column(name) for name, _ in columns)]
+    heads = [Column(f"{scaling.noun}s"), *(Column(one.name, one.unit) for one in columns)]
     heads += [Column("which", is_text=True)] if has_lists else []
     rows = [
-        [
-            Cell(str(step.cpus)),
-            *(Cell(make(step)) for _, make in columns),
-            *([Cell(where(step), is_text=True)] if has_lists else []),
-        ]
+        [step.cpus, *(one.cell(step) for one in columns), *([_where(step)] if has_lists else [])]
         for step in scaling.steps
     ]
     return table(heads, rows)
@@ -128,9 +186,14 @@ def _steps(scaling: Scaling) -> Table:
 def _predictions(scaling: Scaling) -> list[Block]:
     if not scaling.predictions:
         return []
-    *figures, basis = PREDICTION_COLUMNS
-    names = [Column(f"{scaling.noun}s"), *map(Column, figures), Column(basis, is_text=True)]
-    rows = [[*map(Cell, cells), Cell(words, is_text=True)] for *cells, words in prediction_rows(scaling)]
+    names = [
+        Column(f"{scaling.noun}s"),
+        *(Column(name, "1/s") for name in ("throughput", "from", "to")),
+        Column("basis", is_text=True),
+    ]
+    rows = [
+        [one.cpus, one.value, one.low, one.high, one.reason or one.basis or ""] for one in scaling.predictions
+    ]
     return [table(names, rows)]
 
 
@@ -214,13 +277,34 @@ def _loss(scaling: Scaling) -> list[Block]:
     if loss is None or not loss.terms:
         return []
     columns = (
-        Column("factor of the loss", is_text=True),
+        Column(f"loss per {loss.noun}", is_text=True),
         Column(fmt.several(loss.low_cpus, scaling.noun)),
         Column(fmt.several(loss.high_cpus, scaling.noun)),
         Column("factor"),
-        Column("share"),
+        Column("share", "ratio"),
     )
-    return [table(columns, [[Cell(cell) for cell in row] for row in loss_rows(loss)])]
+    rows = [
+        [
+            term.name,
+            _of_term(term, term.low.value),
+            _of_term(term, term.high.value),
+            Figure() if term.factor.value is None else written(times(term.factor.value), term.factor.value),
+            Figure(term.share.value, missing=term.share.missing or ""),
+        ]
+        for term in loss.terms
+    ]
+    return [table(columns, rows)]
+
+
+def _of_term(term: LossTerm, value: float | None) -> Cell | None:
+    """Return a figure of a term of the loss, which has a unit of its own."""
+    if value is None:
+        return None
+    if term.name in (USE, RUN):
+        return written(fmt.quantity(value, "ratio"), value)
+    if term.name == FREQUENCY or term.low.unit == "1/s":
+        return written(fmt.quantity(value, "hz"), value)
+    return written(fmt.quantity(value, "s") if term.low.unit == "s" else exact(value), value)
 
 
 def _functions(scaling: Scaling) -> list[Block]:
@@ -229,23 +313,32 @@ def _functions(scaling: Scaling) -> list[Block]:
         return []
     heads = [Column("function", is_text=True)]
     for event in found.functions[0].after:
-        heads += [Column(f"{event}, first step"), Column(f"{event}, last step")]
+        heads += [Column(f"{event}, first step", "ratio"), Column(f"{event}, last step", "ratio")]
     rows = [
-        [
-            Cell(one.function, is_text=True),
-            *(Cell(share(side[event])) for event in one.after for side in (one.before, one.after)),
-        ]
-        for one in found.functions[: 4 * FUNCTIONS]
+        [one.function, *(_share(side.get(event)) for event in one.after for side in (one.before, one.after))]
+        for one in found.functions[:FUNCTIONS]
     ]
     return [table(heads, rows)]
 
 
+def _share(ratio: float | None) -> Cell:
+    return (
+        Cell(share(None), figure=Figure(missing="not listed"))
+        if ratio is None
+        else written(share(ratio), ratio)
+    )
+
+
 def _law(scaling: Scaling) -> list[Block]:
-    if scaling.fit is None or scaling.fit.contention.value is None:
+    fit = scaling.fit
+    if fit is None or fit.contention.value is None:
         return []
     columns = (Column("parameter", is_text=True), Column("value"), Column("", is_text=True))
-    rows = [
-        [Cell(name), Cell(value), Cell(words, is_text=True)]
-        for name, value, words in parameters(scaling.fit, scaling.noun)
-    ]
+    rows = []
+    for name, meaning in parameter_meanings(fit, scaling.noun).items():
+        one: Parameter = getattr(fit, name)
+        figure = Figure(one.value, one.low, one.high, one.reason or "")
+        text = number(one, "1/s" if name == "rate" else "1")
+        words = meaning if one.is_identified else of_noun(one.reason, scaling.noun) or meaning
+        rows.append((name, Cell(text, figure=figure), words))
     return [table(columns, rows)]

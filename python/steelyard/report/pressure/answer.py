@@ -1,17 +1,16 @@
-"""The page of the pressure point matrix: one HTML file.
+"""The answer of ``steelyard characterize --suite``: the pressure point matrix.
 
-In: rows of ``analyze.pressure.matrix`` with the panels of each run. Out: the page's path. The matrix, the
+In: rows of ``analyze.pressure.matrix``, the panels of each run. Out: an `Answer`. The matrix, the
 paper's beside it with the reason where they differ, and for each workload CPU, memory, disk and network over
 time with its steps shaded.
 
-Not here: the terminal and the document (``table``).
+Not here: the document (``document``).
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -19,25 +18,24 @@ from steelyard.analyze.pressure.intensities import THRESHOLDS
 from steelyard.analyze.pressure.matrix import Row
 from steelyard.analyze.pressure.panels import Curve, Panel, Panels
 from steelyard.report import format as fmt
-from steelyard.report.characterize.table import PART_WORDS
-from steelyard.report.fleet.content import (
+from steelyard.report.answer import (
+    Answer,
     Band,
     Block,
     Cell,
     Chart,
     Column,
+    Figure,
     Heat,
     Mark,
-    Missing,
     Notes,
     Paragraph,
     Section,
     Series,
     table,
 )
-from steelyard.report.fleet.page import write_page
-from steelyard.report.html import page_path
-from steelyard.report.pressure.table import PARTS, difference_words, resources_text
+from steelyard.report.characterize.table import PART_WORDS
+from steelyard.report.pressure.document import PARTS, difference_words, resources_text
 
 _ROLES = {
     "user": "blue",
@@ -59,31 +57,22 @@ _LIMIT_IN_SIGHT = 4.0
 _HEADROOM = 1.08
 
 
-def write(
-    path: Path,
-    suite_id: str,
-    rows: Sequence[tuple[Row, Panels]],
-    *,
-    command: Sequence[str],
-) -> Path:
-    """Write the page to ``path``. Raises WorkloadFailedError when it cannot be written."""
-    expected = [(row, name) for row, _ in rows if row.worst is not None for name in row.published or ()]
+def answer(
+    suite_id: str, rows: Sequence[Row], panels: Sequence[Panels] = (), *, command: Sequence[str] = ()
+) -> Answer:
+    """Return the answer; ``panels`` are of the rows, in their order, and have curves over time."""
+    expected = [(row, name) for row in rows if row.worst is not None for name in row.published or ()]
     found = sum(name in row.resources for row, name in expected)
-    heading = (
+    return Answer(
+        "Pressure point matrix",
         f"{found} of {len(expected)} published pressure points are pressure points here"
         if expected
-        else "Pressure points"
-    )
-    return write_page(
-        page_path(path),
-        "Pressure point matrix",
-        [_matrix([row for row, _ in rows]), *(_workload(row, panels) for row, panels in rows)],
-        heading=heading,
-        subline=suite_id,
+        else "Pressure points",
+        [_matrix(rows), *map(_workload, rows, panels)],
+        lines=(suite_id,),
+        cautions=[f"{row.benchmark}: invalid: {objection}" for row in rows for objection in row.objections],
+        says_no=any(row.objections for row in rows),
         eyebrow="characterization",
-        cautions=[
-            f"{row.benchmark}: invalid: {objection}" for row, _ in rows for objection in row.objections
-        ],
         command=shlex.join(command),
         source="the suite's runs",
     )
@@ -103,6 +92,7 @@ def _matrix(rows: Sequence[Row]) -> Section:
         labels=[[_label(row, part) for part in PARTS] for row in rows],
         note="● marks a pressure point. An empty cell has no limit, or was not measured.",
         height=120 + 44 * max(2, len(rows)),
+        on_terminal=True,
     )
     columns = (
         "workload",
@@ -118,7 +108,7 @@ def _matrix(rows: Sequence[Row]) -> Section:
                 row.benchmark,
                 _agreement(row),
                 "not measured" if row.worst is None else resources_text(row.resources),
-                Missing("the paper has no such workload")
+                Figure(missing="the paper has no such workload")
                 if row.published is None
                 else resources_text(row.published),
                 row.missing or _in_short(row) or fmt.MISSING,

@@ -1,6 +1,6 @@
-"""What a fleet query says, in the terminal: the tables, words and notes of its page.
+"""An answer in the terminal: its tables, words and notes.
 
-In: `Section`s (``content``). Out: a renderable for a `rich` console, which minds the width, a pipe and
+In: an `Answer`. Out: a renderable for a `rich` console, which minds the width, a pipe and
 ``NO_COLOR``. Every text from outside is a `Text`, never markup, and loses its control characters. Charts are
 left to the page.
 
@@ -9,7 +9,7 @@ Not here: printing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import Cell, Notes, Paragraph, Section, Table
+from steelyard.report.answer import Answer, Cell, Heat, Notes, Paragraph, Table, table_of
 from steelyard.report.terminal import safe
 
 _STYLES = {"valid": "green", "suspect": "yellow", "invalid": "red", "incomplete": "dim"}
@@ -29,23 +29,15 @@ _LEAST = 12
 _GAP = 3
 
 
-def terminal(
-    sections: Iterable[Section],
-    *,
-    heading: str = "",
-    subline: str = "",
-    cautions: Sequence[str] = (),
-    rows: int = _ROWS,
-) -> RenderableType:
-    """Return the sections' tables (``rows`` of each at most), words and notes."""
-    parts: list[RenderableType] = []
-    if heading:
-        parts.append(_styled(heading, "bold"))
-    if subline:
-        parts.append(_styled(subline, "dim"))
-    parts += [_styled(f"! {caution}", "yellow") for caution in cautions]
-    for section in (section for section in sections if section.on_terminal):
-        made = [part for block in section.blocks for part in _block(block, rows)]
+def terminal(answer: Answer) -> RenderableType:
+    """Return the answer: headline, sentences, cautions, and of each section its tables, words and notes."""
+    parts: list[RenderableType] = [_styled(answer.heading, "bold")] if answer.heading else []
+    if answer.level:
+        parts.append(_styled(answer.verdict or answer.level, _STYLES[answer.level]))
+    parts += [_styled(line, "dim") for line in answer.lines if line]
+    parts += [_styled(f"! {caution}", "yellow") for caution in answer.cautions]
+    for section in (section for section in answer.sections if section.on_terminal):
+        made = [part for block in section.blocks for part in _block(block, answer.rows)]
         if not made:
             continue
         parts += [Text(), _styled(section.title, "bold")]
@@ -53,6 +45,17 @@ def terminal(
             parts.append(_styled(section.intro, "dim"))
         parts += made
     return Group(*parts)
+
+
+class Shown:
+    """An answer as a console prints it; other formats take the answer itself."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield what a terminal shows of it."""
+        yield terminal(self.answer)
 
 
 class Fitted:
@@ -142,6 +145,8 @@ def _width(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:
 
 
 def _block(block: object, rows: int) -> list[RenderableType]:
+    if isinstance(block, Heat) and block.on_terminal:
+        block = table_of(block)
     if isinstance(block, Table):
         parts: list[RenderableType] = [_styled(block.title, "bold")] if block.title else []
         if not block.rows:

@@ -1,19 +1,19 @@
-"""The page of a tuning: the outcome, what each level brought with its interval, and what was not tried.
+"""The answer of ``steelyard tune``: what each level brought with its interval, and what was not tried.
 
-In: the record. Out: the path of the page. Not here: the terminal (``table``), pages of its experiments
-(``report.experiment``).
+In: the record. Out: an `Answer`; a gain is a share, above 0 being better. Not here: its words (``words``),
+answers of its experiments (``report.experiment``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from steelyard._base import command_text
 from steelyard.records.tuning import Tuning, TuningEvidence
-from steelyard.report.fleet.content import Cell, Chart, Column, Mark, Section, Series, Table, table
-from steelyard.report.fleet.page import write_page
-from steelyard.report.tune.table import PURPOSES, fine_print, gain_text, heading, notes
+from steelyard.report.answer import Answer, Block, Cell, Chart, Column, Mark, Section, Series, Table, table
+from steelyard.report.experiment.answer import changed
+from steelyard.report.tune.words import PURPOSES, fine_print, gain_text, heading, notes
+from steelyard.tune.tuning import NONE, UNDECIDED
 
 _LEVELS = {
     "better": "valid",
@@ -25,25 +25,25 @@ _LEVELS = {
 }
 
 
-def write_tuning(path: Path, tuning: Tuning) -> Path:
-    """Write the page to ``path``. Raises WorkloadFailedError when it cannot be written."""
+def answer(tuning: Tuning) -> Answer:
+    """Return the answer."""
     sections = []
     for purpose, title in PURPOSES:
         rows = [one for one in tuning.evidence if one.purpose == purpose]
-        found: tuple[Table | Chart, ...] = ()
         if rows:
-            found = (_evidence(rows), *_effects(tuning, purpose, rows))
-        sections.append(Section(purpose, title.partition(":")[0].capitalize(), found))
-    return write_page(
-        path,
+            name, _, about = title.partition(": ")
+            blocks: tuple[Block, ...] = (_evidence(rows), *_effects(tuning, purpose, rows))
+            sections.append(Section(purpose, name.capitalize(), blocks, f"{about[0].upper()}{about[1:]}."))
+    return Answer(
         "Tuning",
+        heading(tuning),
         (
             *sections,
-            Section("knobs", "Knobs", (_knobs(tuning),)),
-            Section("lacking", "Not here", _lacking(tuning)),
+            Section("knobs", "Knobs", (_knobs(tuning),), on_terminal=False),
+            Section("lacking", "Not here", _lacking(tuning), on_terminal=False),
         ),
-        heading=heading(tuning),
-        subline=fine_print(tuning),
+        lines=(fine_print(tuning),),
+        says_no=tuning.outcome in (NONE, UNDECIDED),
         eyebrow=tuning.benchmark or ("command" if tuning.live is None else "service"),
         cautions=notes(tuning),
         command=command_text(tuning.command),
@@ -56,9 +56,9 @@ def _evidence(rows: Sequence[TuningEvidence]) -> Table:
         Column("knob", is_text=True),
         Column("level", is_text=True),
         Column("outcome", is_answer=True),
-        Column("gain"),
+        Column("gain", "ratio"),
         Column("blocks"),
-        Column("experiment", is_text=True),
+        Column("experiment", is_text=True, rank=2),
     )
     return table(
         columns,
@@ -67,7 +67,7 @@ def _evidence(rows: Sequence[TuningEvidence]) -> Table:
                 one.knob or "",
                 one.level or "",
                 Cell(one.outcome, level=_LEVELS[one.outcome]),
-                Cell(gain_text(one)),
+                changed(gain_text(one), one.gain_ratio, one.low, one.high, one.reason),
                 one.blocks,
                 one.experiment,
             )

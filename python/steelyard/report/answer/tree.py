@@ -1,0 +1,112 @@
+"""What a command answers, as data: headline, sections of tables, charts and words.
+
+In: tables (``tables``) and charts (``charts``). Out: an `Answer`, which the terminal, a page, CSV
+and Markdown are made of.
+
+Not here: drawing (``page``, ``terminal``, ``delimited``), figures (``analyze``, ``fleet``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from steelyard.report.answer.charts import Chart, Heat
+from steelyard.report.answer.tables import Table
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Words. ``level`` sets a warning (``suspect``) or a refusal (``invalid``) apart."""
+
+    text: str
+    level: str | None = None
+
+
+@dataclass(frozen=True)
+class Notes:
+    """A list of short remarks, as files that were put aside or data that is missing."""
+
+    items: tuple[str, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A piece of HTML of ours, escaped by whoever makes it, from the nonce of the page: a flame graph."""
+
+    make: Callable[[str], str]
+
+
+Block = Table | Chart | Heat | Paragraph | Notes | Fragment
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it, in reading order; ``grid`` puts charts side by side."""
+
+    anchor: str
+    title: str
+    blocks: tuple[Block, ...]
+    intro: str = ""
+    grid: bool = False
+    on_terminal: bool = True
+    """Whether a terminal shows it, too: a page has room for more."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A main figure at the head of the page."""
+
+    name: str
+    text: str
+    raw: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command answers: headline, what else it says in sentences, and sections."""
+
+    title: str
+    heading: str
+    """The answer in one line."""
+    sections: Sequence[Section]
+    document: dict[str, Any] = field(default_factory=dict)
+    """What ``--json`` prints."""
+    lines: Sequence[str] = ()
+    """Sentences under the heading."""
+    cautions: Sequence[str] = ()
+    """What to know before believing it."""
+    tiles: Sequence[Tile] = ()
+    says_no: bool = False
+    """Whether the command exits with 1."""
+    rows: int = 20
+    """Rows of a table on a terminal; pages and documents have them all."""
+    level: str | None = None
+    """``valid``, ``suspect``, ``invalid`` or ``incomplete``: a badge that says ``verdict``."""
+    verdict: str = ""
+    eyebrow: str = "fleet"
+    """What it is about, in small letters above the heading of a page."""
+    command: str = ""
+    """The command that shows it again."""
+    source: str = "a fleet's store"
+    """Where its data are from."""
+
+
+def store_notes(
+    problems: Sequence[Any], missing: Mapping[str, str] | None = None, *, most: int = 20
+) -> Notes:
+    """Return what a reader must know of the data: files that were put aside, and columns that are missing.
+
+    ``problems`` are the store's, each with what ``str`` says of it; ``missing`` names what is unknown
+    with the reason.
+    """
+    items = [f"{name}: {reason}" for name, reason in (missing or {}).items()]
+    items += [f"Put aside: {problem}" for problem in problems[:most]]
+    if len(problems) > most:
+        items.append(
+            f"Put aside: {len(problems) - most:,} more files; `steelyard fleet check` names them all."
+        )
+    return Notes(tuple(items), "Skipped data")
