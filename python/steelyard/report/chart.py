@@ -67,6 +67,8 @@ class Chart:
     missing: str | None = None
     window: tuple[float, float] | None = None
     size: str = "normal"
+    wide: bool = False
+    """Whether it has a row of its own."""
     rows: tuple[str, ...] = ()
     y_title: str = ""
     x_title: str = ""
@@ -77,7 +79,7 @@ class Chart:
     band: tuple[float, float] | None = None
 
     @property
-    def drawable(self) -> bool:
+    def is_drawable(self) -> bool:
         """Whether there is anything to draw."""
         return self.missing is None and any(np.isfinite(trace.y).any() for trace in self.traces)
 

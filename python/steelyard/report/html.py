@@ -91,7 +91,7 @@ def template(
     *,
     folder: Path | None = None,
     nonce: str | None = None,
-    styles: Sequence[str] = ("tax.css", "counters.css"),
+    styles: Sequence[str] = ("tax.css", "counters.css", "answer.css"),
     script: str = "report.js",
 ) -> str:
     """Return the text of a page from its template, with our styles and scripts in it.

@@ -7,6 +7,8 @@ lines for a terminal, and plain values.
 Not here: the figures themselves (``analyze.operations.operations``, ``efficiency``, ``correlates``).
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,9 +20,9 @@ from steelyard.analyze.operations.operations import Operations, OperationSeries,
 from steelyard.analyze.operations.telemetry_correlation import Correlates
 from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, Table, grid
 from steelyard.report.chart import Chart, Floats, Trace, absent
 from steelyard.report.model import ReportData
-from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.workload_charts import seconds, window_of
 
 _POINTS = 240
@@ -39,15 +41,7 @@ def operations_section(data: ReportData) -> list[Section]:
     tables = [_costs(data.conditions, operations), *_series(operations), *_phases(operations)]
     tables += [*_moving(data.conditions.correlates), _sources(operations)]
     return [
-        Section(
-            "operations",
-            "Operations",
-            _intro(data.conditions, operations),
-            tuple(charts),
-            tuple(tables),
-            # The first has a row of its own, and so has one that would stand alone.
-            wide=frozenset({charts[0].id, *([] if len(charts) % 2 else [charts[-1].id])}),
-        )
+        Section("operations", "Operations", (*_widened(charts), *tables), _intro(data.conditions, operations))
     ]
 
 
@@ -143,8 +137,14 @@ def _figure(name: str, quantity: Quantity, note: str = "", *, unit: str | None =
     return (
         Cell(name),
         Cell(fmt.quantity(quantity.value, unit or quantity.unit), fmt.raw(quantity.value, quantity.unit)),
-        Cell(quantity.missing or note, words=True),
+        Cell(quantity.missing or note, is_text=True),
     )
+
+
+def _widened(charts: Sequence[Chart]) -> list[Chart]:
+    """Return the charts, the first with a row of its own, and the last where it would stand alone."""
+    alone = {0, *([] if len(charts) % 2 else [len(charts) - 1])}
+    return [replace(chart, wide=at in alone) for at, chart in enumerate(charts)]
 
 
 def _costs(conditions: Conditions, operations: Operations) -> Table:
@@ -158,7 +158,7 @@ def _costs(conditions: Conditions, operations: Operations) -> Table:
             _figure("per GB over the network", *_per_gigabyte(cost.network_bytes)),
             _figure("per GB read from and written to disks", *_per_gigabyte(cost.disk_bytes)),
         ]
-    return Table(("operations", "value", "note"), tuple(rows), "Cost")
+    return grid(("operations", "value", "note"), tuple(rows), "Cost")
 
 
 def _per_gigabyte(each: Quantity) -> tuple[Quantity, str]:
@@ -187,7 +187,7 @@ def _series(operations: Operations) -> list[Table]:
     )
     hidden = len(rates) - len(rows)
     caption = "By series" + (f", the {len(rows)} largest of {len(rates)}" if hidden > 0 else "")
-    return [Table(("series", "rate", "of all"), rows, caption)]
+    return [grid(("series", "rate", "of all"), rows, caption)]
 
 
 def _phases(operations: Operations) -> list[Table]:
@@ -197,11 +197,11 @@ def _phases(operations: Operations) -> list[Table]:
         (
             Cell(phase.name),
             Cell(fmt.quantity(rate.value, "1/s"), fmt.raw(rate.value, "1/s")),
-            Cell(rate.missing or "", words=True),
+            Cell(rate.missing or "", is_text=True),
         )
         for phase, rate in operations.phases
     )
-    return [Table(("phase", "rate", "note"), rows, "By phase")]
+    return [grid(("phase", "rate", "note"), rows, "By phase")]
 
 
 def _moving(correlates: Correlates | None) -> list[Table]:
@@ -213,7 +213,7 @@ def _moving(correlates: Correlates | None) -> list[Table]:
             Cell(f"{correlate.r:.2f}", repr(correlate.r)),
             Cell(f"{correlate.low:.2f} .. {correlate.high:.2f}"),
             Cell(f"{correlate.effective_pairs:.0f} of {correlate.pairs}", repr(correlate.effective_pairs)),
-            Cell(correlate.claim, words=True),
+            Cell(correlate.claim, is_text=True),
         )
         for correlate in correlates.found[:_ROWS_AT_MOST]
     )
@@ -222,20 +222,20 @@ def _moving(correlates: Correlates | None) -> list[Table]:
         f" {correlates.comparisons:,} correlations tested ({correlates.tried} series,"
         f" {correlates.lags} lags); correlation is not causation"
     )
-    return [Table(("telemetry", "r", "interval", "effective pairs", "in words"), rows, caption)]
+    return [grid(("telemetry", "r", "interval", "effective pairs", "in words"), rows, caption)]
 
 
 def _sources(operations: Operations) -> Table:
     rows = tuple(
         (
             Cell(source.name),
-            Cell(source.given, words=True),
-            Cell("; ".join(part for part in (source.missing, *source.notes) if part), words=True),
+            Cell(source.given, is_text=True),
+            Cell("; ".join(part for part in (source.missing, *source.notes) if part), is_text=True),
             Cell(fmt.MISSING if source.cpu_s is None else fmt.duration(source.cpu_s * 1e9)),
         )
         for source in operations.sources
     )
-    return Table(("source", "as given", "note", "CPU time of reading"), rows, "Sources")
+    return grid(("source", "as given", "note", "CPU time of reading"), rows, "Sources")
 
 
 def operations_lines(conditions: Conditions) -> list[tuple[str, str]]:

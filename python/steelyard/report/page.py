@@ -3,12 +3,13 @@
 In: `ReportData`. Out: a mapping of plain values. Every text from outside stays text: the template escapes it.
 """
 
+import itertools
 import json
 import math
 import shlex
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote
 
 from pydantic import JsonValue
 
@@ -19,20 +20,21 @@ from steelyard.bench import declaration
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
+from steelyard.report.answer import Block, Column, Fragment, Section, Table, table
 from steelyard.report.bench.sides import side_sections
 from steelyard.report.bench.steps import steps_section
+from steelyard.report.chart import Chart
 from steelyard.report.machine.charts import cpu_charts, machine_charts
 from steelyard.report.machine.table import machine_groups, machine_line
-from steelyard.report.metrics import figure_and_noun, metric_name, metric_text, metric_unit
+from steelyard.report.metrics import figure_and_noun, metric_name, metric_text
 from steelyard.report.model import ReportData
+from steelyard.report.repeats import LEVEL_WORDS, repeats
 from steelyard.report.score_text import ratio_text, score_text
-from steelyard.report.sections import Section, workload_sections
+from steelyard.report.sections import workload_sections
 from steelyard.report.unmeasured import unmeasured, without_missing
-from steelyard.stats.intervals import median_interval
 
 _TILES_AT_MOST = 8
 _PROCESSES_AT_MOST = 12
-_LEVEL_WORDS = {Level.VALID: "Valid", Level.SUSPECT: "Suspect", Level.INVALID: "Invalid"}
 _SOURCE_WORDS = {
     "default": "default",
     "machine": "chosen for this machine",
@@ -59,19 +61,23 @@ def build(data: ReportData) -> dict[str, Any]:
     sections = [
         _section(section)
         for section in (
-            *workload_sections(data),
+            *(_with_percentiles(section, data) for section in workload_sections(data)),
             *steps_section(data),
             *([] if describes else side_sections(data)),
-            Section("cpu", "CPU", _cpu_intro(data), tuple(sets)),
-            Section("machine", "Memory, network, scheduler", "", tuple(machine_charts(data))),
+            Section("cpu", "CPU", (*sets,), _cpu_intro(data)),
+            Section("machine", "Memory, network, scheduler", (*machine_charts(data),)),
         )
     ]
     if not data.complete:
         # Of a run that broke, only what there is: the list of what is missing has the rest.
-        sections = [
-            section for section in sections if section["charts"] or section["tables"] or section["fragment"]
-        ]
-    charts = [chart for section in sections for chart in section["charts"]] + panels
+        sections = [section for section in sections if section["blocks"]]
+    charts = [
+        chart
+        for section in sections
+        for kind, blocks in section["blocks"]
+        if kind == "charts"
+        for chart in blocks
+    ] + panels
     return {
         "title": f"{run.benchmark} · {run.run_id}",
         "run": run,
@@ -88,7 +94,6 @@ def build(data: ReportData) -> dict[str, Any]:
         "findings": [_finding(finding, headline_time(data.conditions)) for finding in data.findings],
         "sections": sections,
         "panels": panels,
-        "latency_table": _latency_table(data),
         "machine_line": machine_line(data.machine),
         "machine": machine_groups(data.machine),
         "parameters": _parameters(run),
@@ -100,7 +105,7 @@ def build(data: ReportData) -> dict[str, Any]:
         "lacking": data.lacking,
         "cost": _cost(data),
         "command": shlex.join(run.command),
-        "repeats": _repeats(data),
+        "repeats": repeats(data),
         "files": sorted(run.artifacts.items()),
         "drawn": {
             "zero": "the start of the measure phase" if data.measure else "the start of the run",
@@ -108,6 +113,13 @@ def build(data: ReportData) -> dict[str, Any]:
             "charts": [chart.spec() for chart in charts if chart.missing is None],
         },
     }
+
+
+def _with_percentiles(section: Section, data: ReportData) -> Section:
+    """Return the section, that of percentiles with their table."""
+    if section.anchor != "percentiles":
+        return section
+    return replace(section, blocks=(*section.blocks, *_latency_table(data)))
 
 
 def _says(data: ReportData) -> str:
@@ -127,26 +139,35 @@ def _suite_page(data: ReportData) -> str:
 
 def _section(section: Section) -> dict[str, Any]:
     section, missing = without_missing(section)
-    ids = [chart.id for chart in section.charts]
+    groups = [(kind, list(group)) for kind, group in itertools.groupby(section.blocks, _kind)]
     return {
         "anchor": section.anchor,
         "title": section.title,
         "intro": section.intro,
-        "charts": section.charts,
-        "wide": _wide(section.anchor, ids) if section.wide is None else section.wide,
+        "blocks": [(kind, _shown(section.anchor, group)) for kind, group in groups],
         "unmeasured": unmeasured(missing),
-        "tables": section.tables,
-        "fragment": section.fragment,
-        "lead": section.lead,
     }
 
 
-def _wide(anchor: str, charts: list[str]) -> set[str]:
-    """Return the charts that take a row of their own: the first over time, and one that would stand alone."""
-    if len(charts) < 2:
-        return set()
-    wide = {charts[0]} if anchor == "time" else set()
-    return wide | {charts[-1]} if (len(charts) - len(wide)) % 2 else wide
+def _kind(block: Block) -> str:
+    return "charts" if isinstance(block, Chart) else "tables" if isinstance(block, Table) else "fragments"
+
+
+def _shown(anchor: str, blocks: Sequence[Block]) -> list[Block]:
+    """Return blocks of one kind as the page shows them: answers first in tables, some charts alone in a row.
+
+    Those are the first over time, and one that would stand alone.
+    """
+    tables = [block.answer_first() for block in blocks if isinstance(block, Table)]
+    charts = [block for block in blocks if isinstance(block, Chart)]
+    if tables or not charts:
+        return [*tables, *(block for block in blocks if isinstance(block, Fragment))]
+    if len(charts) < 2 or any(chart.wide for chart in charts):
+        return [*charts]
+    alone = {0} if anchor == "time" else set()
+    if (len(charts) - len(alone)) % 2:
+        alone.add(len(charts) - 1)
+    return [replace(chart, wide=at in alone) for at, chart in enumerate(charts)]
 
 
 def state(run: Run) -> dict[str, str] | None:
@@ -168,7 +189,7 @@ def _verdict(run: Run) -> dict[str, Any]:
         return {"level": "incomplete", "word": word, "reasons": [], "checks": []}
     return {
         "level": run.verdict.level.value,
-        "word": _LEVEL_WORDS[run.verdict.level],
+        "word": LEVEL_WORDS[run.verdict.level],
         "reasons": [
             (check, advice(check, describes=declaration.of_run(run.benchmark).describes))
             for check in run.verdict.reasons
@@ -258,12 +279,16 @@ def _explained(finding: Finding, time: str) -> tuple[Evidence, ...]:
     return (Evidence(f"explains of {time}", finding.explained_ratio, "ratio"),)
 
 
-def _latency_table(data: ReportData) -> dict[str, Any] | None:
-    # Loads that follow each other have a table of their own, a row each.
+def _latency_table(data: ReportData) -> list[Table]:
+    """Return the percentiles of the load's latencies; nothing where loads follow each other.
+
+    Those have a table of their own, a row each.
+    """
     if not data.loads or data.run.steps:
-        return None
+        return []
     latency = data.loads[0].latency
-    columns = ("p50", "p90", "p95", "p99", "p999", "p9999", "max")
+    columns = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9", "p9999": "p99.99"}
+    columns["max"] = "max"
     rows = []
     for name, meaning in (
         ("response", "from the intended time"),
@@ -273,22 +298,16 @@ def _latency_table(data: ReportData) -> dict[str, Any] | None:
     ):
         summary = getattr(latency, name)
         # Before 1.1, what was queued counted as lag; a closed loop queues only while a connection is lost.
-        if summary is None or (name == "queued" and not summary.max_ns):
-            continue
-        cells = [getattr(summary, f"{column}_ns") for column in columns]
-        rows.append(
-            {
-                "name": name,
-                "meaning": meaning,
-                "count": fmt.count(summary.count),
-                "cells": [
-                    (fmt.quantity(cell, "ns"), fmt.raw(None if cell is None else float(cell), "ns"))
-                    for cell in cells
-                ],
-            }
-        )
-    note = "" if len(data.loads) == 1 else f"Of the first of {len(data.loads)} generators."
-    return {"columns": ["p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"], "rows": rows, "note": note}
+        if summary is not None and not (name == "queued" and not summary.max_ns):
+            values = [getattr(summary, f"{column}_ns") for column in columns]
+            rows.append((f"{name}, {meaning}", *values, summary.count))
+    of = "" if len(data.loads) == 1 else f" Of the first of {len(data.loads)} generators."
+    heads = [
+        Column("latency", is_text=True),
+        *(Column(column, "ns") for column in columns.values()),
+        Column("requests", "count"),
+    ]
+    return [table(heads, rows, caption=f"Latency in the measure phase.{of}")]
 
 
 def _cpu_intro(data: ReportData) -> str:
@@ -428,58 +447,3 @@ def _cost(data: ReportData) -> list[tuple[str, str]]:
     failed = [(source.name, source.failed_reads) for source in metadata.sources if source.failed_reads]
     rows += [(f"failed reads of {name}", fmt.count(count)) for name, count in failed]
     return rows
-
-
-def _repeats(data: ReportData) -> dict[str, Any] | None:
-    if len(data.siblings) < 2 and data.run.series.count < 2:
-        return None
-    name = data.headline[0] if data.headline else None
-    rows: list[dict[str, Any]] = []
-    values: list[float] = []
-    for sibling in data.siblings:
-        metric = sibling.run.metrics.get(name) if name else None
-        verdict = sibling.run.verdict
-        if metric is not None and metric.value is not None:
-            values.append(metric.value)
-        rows.append(
-            {
-                "index": sibling.run.series.index,
-                "run_id": sibling.run.run_id,
-                "text": metric_text(name, metric) if name and metric else fmt.MISSING,
-                "raw": fmt.raw(metric.value, metric.unit) if metric else "no result",
-                "value": metric.value if metric else None,
-                "level": verdict.level.value if verdict else "incomplete",
-                "word": _LEVEL_WORDS[verdict.level] if verdict else "Incomplete",
-                "here": sibling.run.run_id == data.run.run_id,
-                "link": f"../{quote(sibling.folder.name)}/report.html",
-            }
-        )
-    most = max((value for value in values), default=0.0)
-    for row in rows:
-        row["width"] = 0 if not most or row["value"] is None else max(0.0, 100 * float(row["value"]) / most)
-    return {
-        "rows": rows,
-        "count": data.run.series.count,
-        "metric": metric_name(name, data.run.benchmark) if name else "",
-        "summary": _repeats_summary(data.run, name, values),
-    }
-
-
-def _repeats_summary(run: Run, name: str | None, values: list[float]) -> str:
-    if name is None or len(values) < 2:
-        return "Fewer than two repeats have a result: the spread is unknown."
-    unit = metric_unit(name, run.metrics[name]) if name in run.metrics else None
-    interval = median_interval(values, in_order=True)
-    text = f"Median {fmt.quantity(interval.median, unit)}"
-    if interval.low is not None and interval.high is not None:
-        return (
-            f"{text}, {fmt.quantity(interval.confidence, 'ratio')} interval"
-            f" {fmt.quantity(interval.low, unit)} to {fmt.quantity(interval.high, unit)}"
-            + (
-                f", if one run does not resemble the next: {interval.count} cannot show it"
-                if interval.is_order_open
-                else ""
-            )
-        )
-    extremes = f"{fmt.quantity(interval.lowest, unit)} to {fmt.quantity(interval.highest, unit)}"
-    return f"{text}, runs from {extremes} ({interval.reason})"

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from steelyard.report.answer import Block, Cell, Section, Table
+from steelyard.report.chart import Chart
 from steelyard.report.format import MISSING
-from steelyard.report.sections import Cell, Section, Table
 
 _NAMED = 4
 """Names that the line itself has; the rest stands under it."""
@@ -35,15 +36,18 @@ def without_missing(section: Section) -> tuple[Section, list[tuple[str, str]]]:
     Charts that cannot be drawn, rows of figures that are all missing, and what the section itself says.
     """
     missing = list(section.missing)
-    tables = []
-    for table in section.tables:
-        rows = tuple(row for row in table.rows if not _is_missing(row))
-        missing += [(row[0].text.strip(), _reason(row)) for row in table.rows if _is_missing(row)]
-        if rows or not table.rows:
-            tables.append(replace(table, rows=rows))
-    missing += [(chart.title, chart.missing or _NOTHING) for chart in section.charts if not chart.drawable]
-    charts = tuple(chart for chart in section.charts if chart.drawable)
-    return replace(section, charts=charts, tables=tuple(_filled(tables)), missing=()), missing
+    blocks: list[Block] = []
+    for block in section.blocks:
+        if isinstance(block, Table):
+            rows = tuple(row for row in block.rows if not _is_missing(row))
+            missing += [(row[0].text.strip(), _reason(row)) for row in block.rows if _is_missing(row)]
+            if rows or not block.rows:
+                blocks.append(_filled(replace(block, rows=rows)))
+        elif isinstance(block, Chart) and not block.is_drawable:
+            missing.append((block.title, block.missing or _NOTHING))
+        else:
+            blocks.append(block)
+    return replace(section, blocks=tuple(blocks), missing=()), missing
 
 
 def unmeasured(missing: Sequence[tuple[str, str]]) -> Unmeasured | None:
@@ -80,7 +84,7 @@ def zeros_together(table: Table, names: int) -> Table:
         return table
     cells = [Cell("") for _ in table.columns]
     cells[0], cells[1] = Cell("all zero"), Cell("0", "0.0")
-    cells[names] = Cell(", ".join(row[0].text for row in zeros), words=True)
+    cells[names] = Cell(", ".join(row[0].text for row in zeros), is_text=True)
     rows = tuple(row for row in table.rows if not _is_zero(row))
     return replace(table, rows=(*rows, tuple(cells)))
 
@@ -99,7 +103,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _figures(row: Sequence[Cell]) -> list[Cell]:
-    return [cell for cell in row[1:] if not cell.words and cell.bar is None]
+    return [cell for cell in row[1:] if not cell.is_text and cell.bar is None]
 
 
 def _is_missing(row: Sequence[Cell]) -> bool:
@@ -109,24 +113,21 @@ def _is_missing(row: Sequence[Cell]) -> bool:
 
 
 def _reason(row: Sequence[Cell]) -> str:
-    words = [cell.text for cell in row[1:] if cell.words and cell.text not in ("", MISSING)]
+    words = [cell.text for cell in row[1:] if cell.is_text and cell.text not in ("", MISSING)]
     raw = [cell.raw for cell in _figures(row) if cell.raw not in ("", "not measured")]
     return next(iter([*reversed(words), *raw]), _NOTHING)
 
 
-def _filled(tables: Sequence[Table]) -> list[Table]:
-    """Return the tables without empty text columns."""
-    filled = []
-    for table in tables:
-        kept = [
-            at
-            for at in range(len(table.columns))
-            if at == 0 or not table.rows or any(_says(row[at]) for row in table.rows)
-        ]
-        columns = tuple(table.columns[at] for at in kept)
-        rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
-        filled.append(replace(table, columns=columns, rows=rows))
-    return filled
+def _filled(table: Table) -> Table:
+    """Return the table without empty text columns."""
+    kept = [
+        at
+        for at in range(len(table.columns))
+        if at == 0 or not table.rows or any(_says(row[at]) for row in table.rows)
+    ]
+    columns = tuple(table.columns[at] for at in kept)
+    rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
+    return replace(table, columns=columns, rows=rows)
 
 
 def _says(cell: Cell) -> bool:

@@ -153,7 +153,7 @@ def test_bars_have_a_part_for_each_category(tmp_path: Path) -> None:
 
 def test_no_busy_sample_is_no_chart(tmp_path: Path) -> None:
     idle = profile(tmp_path, {"swapper;intel_idle [kernel]": 5})
-    assert not tax_chart([("x", classify(idle))]).drawable
+    assert not tax_chart([("x", classify(idle))]).is_drawable
     page = profile_page.write(tmp_path, idle, classify(idle), title="idle", command="steelyard")
     assert "No busy sample" in page.read_text()
 

@@ -90,7 +90,7 @@ def test_times_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
         (chart,) = run_time_charts(data.profile, data.zero_ns)
     finally:
         data.close()
-    assert not chart.drawable
+    assert not chart.is_drawable
     assert chart.missing == "profile.times: does not say when its first sample was taken"
     assert "profile.times: does not say" in html.write(run).read_text()
     assert profile.tables, "the profile itself stands"

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from steelyard.analyze.pressure.vmstat_histograms import Histogram, histogram
+from steelyard.report.answer import Fragment
 from steelyard.report.characterize.vmstat import _table, vmstat_sections
 from steelyard.report.model import ReportData
 
@@ -27,5 +28,6 @@ def test_what_is_missing_has_its_reason_and_no_row() -> None:
     data = cast(ReportData, SimpleNamespace(histograms=[missing, histogram([1, 2], "runnable", "1")]))
     (section,) = vmstat_sections(data)
     assert section.missing == (("interrupts", "no <interrupts> here"),)
-    assert section.fragment is not None
-    assert section.fragment("nonce").count("<tr>") == 2
+    (fragment,) = section.blocks
+    assert isinstance(fragment, Fragment)
+    assert fragment.make("nonce").count("<tr>") == 2

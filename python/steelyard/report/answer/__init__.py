@@ -1,7 +1,18 @@
 """What a command answers, as data, and the exporters that show it."""
 
 from steelyard.report.answer.charts import Band, Chart, Heat, Mark, Series, is_finite, short, utc
-from steelyard.report.answer.tables import Cell, Column, Figure, Table, cell, span, table, table_of, written
+from steelyard.report.answer.tables import (
+    Cell,
+    Column,
+    Figure,
+    Table,
+    cell,
+    grid,
+    span,
+    table,
+    table_of,
+    written,
+)
 from steelyard.report.answer.tree import (
     Answer,
     Block,
@@ -31,6 +42,7 @@ __all__ = [
     "Table",
     "Tile",
     "cell",
+    "grid",
     "is_finite",
     "short",
     "span",

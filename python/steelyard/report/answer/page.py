@@ -111,7 +111,7 @@ def _block(block: Block, nonce: str) -> dict[str, Any]:
         return {"kind": "fragment", "html": Markup(block.make(nonce))}  # noqa: S704
     if not block.is_drawable:
         return {"kind": "absent", "title": block.title, "reason": block.missing or "nothing was recorded"}
-    height = block.height
+    height = getattr(block, "height", None)
     if height is None:
         height = 110 + 26 * max(3, len(block.rows))  # type: ignore[union-attr]
     return {

@@ -71,6 +71,8 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     title: str = ""
     caption: str = ""
+    closed: bool = False
+    """Whether a page shows it when its title is opened: raw values behind the figures of another table."""
 
     def answer_first(self) -> Table:
         """Return the table with its answer column moved beside the name: the column marked as the answer,
@@ -106,6 +108,18 @@ def table(
             raise ValueError(f"a row of {len(row)} cells under {len(heads)} columns: {row!r}")
         made.append(tuple(cell(value, head) for value, head in zip(row, heads, strict=True)))
     return Table(heads, tuple(made), title, caption)
+
+
+def grid(
+    names: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    title: str = "",
+    caption: str = "",
+    *,
+    closed: bool = False,
+) -> Table:
+    """Return a table of ready cells under plain headings."""
+    return Table(tuple(map(Column, names)), tuple(map(tuple, rows)), title, caption, closed)
 
 
 def cell(value: Any, column: Column) -> Cell:

@@ -14,6 +14,7 @@ from typing import Any
 
 from steelyard.report.answer.charts import Chart, Heat
 from steelyard.report.answer.tables import Table
+from steelyard.report.chart import Chart as RunChart
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Fragment:
     make: Callable[[str], str]
 
 
-Block = Table | Chart | Heat | Paragraph | Notes | Fragment
+Block = Table | Chart | RunChart | Heat | Paragraph | Notes | Fragment
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,18 @@ class Section:
     grid: bool = False
     on_terminal: bool = True
     """Whether a terminal shows it, too: a page has room for more."""
+    missing: tuple[tuple[str, str], ...] = ()
+    """What could not be measured, each with its reason, beside rows and charts that say so themselves."""
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Return the blocks that are tables."""
+        return tuple(block for block in self.blocks if isinstance(block, Table))
+
+    @property
+    def charts(self) -> tuple[Chart | RunChart | Heat, ...]:
+        """Return the blocks that are charts."""
+        return tuple(block for block in self.blocks if isinstance(block, Chart | RunChart | Heat))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from steelyard.bench.stack.cassandra.garbage import Pause, pauses_of
 from steelyard.bench.stack.cassandra.node import GC_LOG
 from steelyard.bench.stack.cassandra.profile import ProfileSetting, load_profile
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, grid
 from steelyard.report.bench.operation_table import operation_section
 from steelyard.report.model import ReportData
-from steelyard.report.sections import Cell, Section, Table, load_sections
+from steelyard.report.sections import load_sections
 
 _PLACES = {"java": "Java", "yaml": "cassandra.yaml", "limit": "ulimit", "load": "load"}
 
@@ -32,9 +33,7 @@ def _profile(data: ReportData) -> Section | None:
     allowed = {check.id: check.value for check in data.run.verdict.checks} if data.run.verdict else {}
     rows = tuple(_row(setting, allowed.get("open-files")) for setting in settings)
     intro = f"Profile {profile.name}: {profile.description}. Everything else has Cassandra's default."
-    return Section(
-        "profile", "Configuration", intro, tables=(Table(("setting", "of", "value", "why"), rows),)
-    )
+    return Section("profile", "Configuration", (grid(("setting", "of", "value", "why"), rows),), intro)
 
 
 def _row(setting: ProfileSetting, open_files: float | None) -> tuple[Cell, ...]:
@@ -42,10 +41,10 @@ def _row(setting: ProfileSetting, open_files: float | None) -> tuple[Cell, ...]:
     if setting.name == "open_files" and open_files is not None and open_files < int(value):
         value = f"{open_files:.0f}, the hard limit, instead of {value}"
     return (
-        Cell(setting.name.replace("_", " "), words=True),
-        Cell(_PLACES[setting.where], words=True),
-        Cell(value, words=True),
-        Cell(setting.reason, words=True),
+        Cell(setting.name.replace("_", " "), is_text=True),
+        Cell(_PLACES[setting.where], is_text=True),
+        Cell(value, is_text=True),
+        Cell(setting.reason, is_text=True),
     )
 
 
@@ -70,4 +69,4 @@ def _garbage(data: ReportData) -> Section | None:
         for kind, of_kind in sorted(kinds.items())
     )
     columns = ("pause", "number", "time in all", "longest", "most heap in use after it")
-    return Section("gc", "Garbage collection", "In the measure phase.", tables=(Table(columns, rows),))
+    return Section("gc", "Garbage collection", (grid(columns, rows),), "In the measure phase.")

@@ -6,9 +6,10 @@ Not here: metrics of the run (``bench.stack.django.metrics``).
 """
 
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, grid
 from steelyard.report.bench.operation_table import operation_section
 from steelyard.report.model import ReportData
-from steelyard.report.sections import Cell, Section, Table, load_sections
+from steelyard.report.sections import load_sections
 
 _SERVERS = ("uwsgi", "cassandra", "memcached")
 
@@ -29,5 +30,5 @@ def _servers(data: ReportData) -> Section | None:
             rows.append((Cell(name), Cell(fmt.quantity(share, "ratio"), "" if share is None else str(share))))
     if not rows:
         return None
-    table = Table(("server", "share of the servers' CPU time"), tuple(rows))
-    return Section("servers", "Servers", "CPU time in the measure phase.", tables=(table,))
+    table = grid(("server", "share of the servers' CPU time"), tuple(rows))
+    return Section("servers", "Servers", (table,), "CPU time in the measure phase.")

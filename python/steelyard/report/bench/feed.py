@@ -15,9 +15,10 @@ from steelyard._base import SteelyardError
 from steelyard.analyze.stages import requests_of, stage_gains
 from steelyard.records import CapacityProbe, CapacityResult, RankStats, Record, SweepResult, read, read_lines
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, Table, grid
 from steelyard.report.chart import Chart, Mark, Trace, absent
 from steelyard.report.model import ReportData
-from steelyard.report.sections import Cell, Section, Table, load_sections
+from steelyard.report.sections import load_sections
 
 R = TypeVar("R", bound=Record)
 _OUTCOMES = {"met": ("met", "valid"), "unmet": ("not met", "invalid"), "generator": ("generator", "suspect")}
@@ -46,7 +47,15 @@ def sections(data: ReportData) -> list[Section]:
     ) or (absent("curve", "Latency over throughput", "the search gave no result"),)
     intro = " ".join(_sentence(search) for search in searches[:1])
     shown = [
-        Section("slo", "Capacity", intro, curves, tuple(_probes(search) for search in searches)),
+        Section(
+            "slo",
+            "Capacity",
+            (
+                *curves,
+                *tuple(_probes(search) for search in searches),
+            ),
+            intro,
+        ),
     ]
     stages = _stages(data)
     if stages:
@@ -54,20 +63,24 @@ def sections(data: ReportData) -> list[Section]:
             Section(
                 "stages",
                 "Stages",
+                (*stages,),
                 "Time of a request by stage in the measure phase. It includes time in queues and waits for"
                 " leaves; CPU time is that of its thread.",
-                tables=tuple(stages),
             )
         )
     if len(searches) > 1:
-        shown.append(Section("instances", "Instances", "", tables=(_instances(searches),)))
+        shown.append(Section("instances", "Instances", (_instances(searches),)))
     return [*shown, *(_without_cache(section) for section in load_sections(data))]
 
 
 def _without_cache(section: Section) -> Section:
     """Return the section without the charts that only a cache has."""
-    kept = tuple(chart for chart in section.charts if chart.id in ("throughput", "latency", "percentiles"))
-    return Section(section.anchor, section.title, section.intro, kept)
+    kept = tuple(
+        chart
+        for chart in section.blocks
+        if isinstance(chart, Chart) and chart.id in ("throughput", "latency", "percentiles")
+    )
+    return Section(section.anchor, section.title, (*kept,), section.intro)
 
 
 def _all(model: type[R], folder: Path, stem: str) -> list[R]:
@@ -220,7 +233,7 @@ def _sentence(search: CapacityResult) -> str:
 def _probes(search: CapacityResult) -> Table:
     bounded = _percentile(search)
     name = bounded[0] if bounded else "p95"
-    return Table(
+    return grid(
         (
             "probe",
             "requests/s",
@@ -257,7 +270,7 @@ def _probe(number: int, probe: CapacityProbe, name: str) -> tuple[Cell, ...]:
         Cell(fmt.quantity(probe.busy_ratio, "ratio"), repr(probe.busy_ratio)),
         Cell(word, f"probability {probe.met_probability:.3f}", level=level),
         Cell(fmt.quantity(float(probe.end_ns - probe.begin_ns), "ns")),
-        Cell(_PURPOSES.get(probe.purpose, probe.purpose), words=True),
+        Cell(_PURPOSES.get(probe.purpose, probe.purpose), is_text=True),
     )
 
 
@@ -300,7 +313,7 @@ def _stage_table(caption: str, wall: dict[str, float], cpu: dict[str, float], re
         for name, ns in wall.items()
     ]
     rows.append((Cell("all"), *cells(wall_whole, wall_whole), *cells(cpu_whole, cpu_whole)))
-    return Table(
+    return grid(
         ("stage", "time, mean", "share", "CPU time, mean", "share"),
         tuple(rows),
         caption=f"{caption}; {fmt.count(requests)} of them.",
@@ -321,4 +334,4 @@ def _instances(searches: Sequence[CapacityResult]) -> Table:
                 Cell(fmt.quantity(high, "1/s"), fmt.raw(high, "1/s")),
             )
         )
-    return Table(("instance", "requests/s at the objective", "from", "to"), tuple(rows))
+    return grid(("instance", "requests/s at the objective", "from", "to"), tuple(rows))

@@ -11,10 +11,10 @@ import numpy as np
 from steelyard._base import SteelyardError, read_regular
 from steelyard.bench.stack.hadoop.benchmark import ROUNDS
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, grid
 from steelyard.report.chart import Chart, Trace, absent
 from steelyard.report.model import ReportData
 from steelyard.report.running import running
-from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.workload_charts import seconds, window_of
 
 MOST_BYTES = 256 << 20
@@ -39,8 +39,8 @@ def sections(data: ReportData) -> list[Section]:
         " its share of the tasks' time. A record that is spilled twice counts twice."
     )
     found = [
-        Section("time", "Over time", "The shaded area is the measure phase.", (_running(data, rounds),)),
-        Section("phases", "Phases of jobs", intro, tables=(Table(_COLUMNS, rows),)),
+        Section("time", "Over time", (_running(data, rounds),), "The shaded area is the measure phase."),
+        Section("phases", "Phases of jobs", (grid(_COLUMNS, rows),), intro),
     ]
     skipped = document.get("data", {}).get("skipped")
     if skipped:
@@ -98,7 +98,7 @@ def _row(round_name: str, name: str, phase: dict[str, Any], slots: int) -> tuple
     run_s = sum(end - begin for begin, end in phase["spans_ns"]) / 1e9
     return (
         Cell(round_name),
-        Cell(_words(name), words=True),
+        Cell(_words(name), is_text=True),
         Cell(fmt.duration(length_ns), str(length_ns)),
         _figure(phase["tasks"], "1"),
         _figure(phase["input_records"], "1"),
@@ -123,18 +123,18 @@ def _queries(results: list[dict[str, Any]]) -> Section:
         for query in each["queries"]
     )
     intro = "Hits were counted when the crawl was made, and are looked up in the index."
-    return Section("queries", "Queries", intro, tables=(Table(("round", "query", "hits", "expected"), rows),))
+    return Section("queries", "Queries", (grid(("round", "query", "hits", "expected"), rows),), intro)
 
 
 def _corpus(facts: dict[str, Any]) -> Section:
     """Return what became of every document of a user's corpus."""
     kept = {"trained with": facts["training_documents"], "held out": facts["held_out_documents"]}
     rows = tuple(
-        (Cell(what, words=True), _figure(count, "1"), _figure(count / facts["pages"], "ratio"))
+        (Cell(what, is_text=True), _figure(count, "1"), _figure(count / facts["pages"], "ratio"))
         for what, count in (*kept.items(), *((f"skipped: {why}", n) for why, n in facts["skipped"].items()))
     )
     intro = f"What became of the {facts['pages']:,} documents that were read."
-    return Section("corpus", "Corpus", intro, tables=(Table(("documents", "count", "share"), rows),))
+    return Section("corpus", "Corpus", (grid(("documents", "count", "share"), rows),), intro)
 
 
 def _confusion(confusion: dict[str, int]) -> Section:
@@ -151,4 +151,4 @@ def _confusion(confusion: dict[str, int]) -> Section:
         rows.append((Cell(actual), _figure(every, "1"), _figure(right / every, "ratio"), Cell(mistaken)))
     intro = "Held-out documents by class, and the class that the others were mostly taken for."
     columns = ("class", "documents", "right", "mostly mistaken for")
-    return Section("classes", "Classes", intro, tables=(Table(columns, tuple(rows)),))
+    return Section("classes", "Classes", (grid(columns, tuple(rows)),), intro)

@@ -13,9 +13,11 @@ from typing import Any
 from steelyard._base import RecordError, read_regular
 from steelyard.records import Metric
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, Table, grid
 from steelyard.report.bench.operation_table import operation_section
+from steelyard.report.chart import Chart
 from steelyard.report.model import ReportData
-from steelyard.report.sections import Cell, Section, Table, load_sections
+from steelyard.report.sections import load_sections
 
 _SERVERS = (
     ("nginx", "nginx", "passes requests on"),
@@ -40,10 +42,21 @@ def sections(data: ReportData) -> list[Section]:
     pages = operation_section(data, "page", title="Pages")
     shown = [replace(pages, intro=f"{_wiki(data)} {pages.intro}".strip())] if pages is not None else []
     if "server_cpu_ratio" in metrics:
-        shown.append(Section("servers", "Servers", tables=(_servers(metrics), _stores(metrics))))
+        shown.append(
+            Section(
+                "servers",
+                "Servers",
+                (
+                    _servers(metrics),
+                    _stores(metrics),
+                ),
+            )
+        )
     for section in load_sections(data):
-        kept = tuple(chart for chart in section.charts if chart.id in _LOAD_CHARTS)
-        shown.append(Section(section.anchor, section.title, section.intro, kept))
+        kept = tuple(
+            chart for chart in section.blocks if isinstance(chart, Chart) and chart.id in _LOAD_CHARTS
+        )
+        shown.append(Section(section.anchor, section.title, (*kept,), section.intro))
     return shown
 
 
@@ -74,7 +87,7 @@ def _cell(metric: Metric | None) -> Cell:
 
 def _servers(metrics: Mapping[str, Metric]) -> Table:
     rows = tuple(
-        (Cell(title), _cell(metrics.get(f"{name}_cpu_ratio")), Cell(does, words=True))
+        (Cell(title), _cell(metrics.get(f"{name}_cpu_ratio")), Cell(does, is_text=True))
         for name, title, does in _SERVERS
     )
     whole = (
@@ -83,10 +96,10 @@ def _servers(metrics: Mapping[str, Metric]) -> Table:
         Cell(
             f"{_cell(metrics.get('server_cpu_user_ratio')).text} in user mode,"
             f" {_cell(metrics.get('server_cpu_system_ratio')).text} in the kernel",
-            words=True,
+            is_text=True,
         ),
     )
-    return Table(
+    return grid(
         ("server", "CPU", "work"),
         (*rows, whole),
         caption="Share of the servers' CPUs over the measure phase.",
@@ -116,7 +129,7 @@ def _stores(metrics: Mapping[str, Metric]) -> Table:
         ),
         ("start to first page", _cell(metrics.get("ready_s")), "with the copy of the wiki's data"),
     )
-    return Table(
+    return grid(
         ("cache and database", "value", "meaning"),
-        tuple((Cell(name), cell, Cell(meaning, words=True)) for name, cell, meaning in rows),
+        tuple((Cell(name), cell, Cell(meaning, is_text=True)) for name, cell, meaning in rows),
     )

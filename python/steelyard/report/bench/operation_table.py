@@ -6,8 +6,8 @@ In: `ReportData` of a run whose load did several operations. Out: a `Section`, N
 from steelyard._base import SteelyardError
 from steelyard.records import LoadOperations, LoadResult, read
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, grid
 from steelyard.report.model import ReportData
-from steelyard.report.sections import Cell, Section, Table
 
 _PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
 
@@ -27,7 +27,7 @@ def operation_section(
     intro = "Requests that were due in the measure phase and completed. Latency is response time."
     if load.requests.errors:
         intro += f" {fmt.several(load.requests.errors, 'request')} failed and are not in the table."
-    return Section("operations", title, intro, tables=(Table(columns, rows),))
+    return Section("operations", title, (grid(columns, rows),), intro)
 
 
 def _row(name: str, counts: LoadOperations, seconds: float, total: int) -> tuple[Cell, ...]:

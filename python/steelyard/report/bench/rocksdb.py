@@ -7,9 +7,9 @@ import numpy as np
 
 from steelyard.bench.rocksdb.output import rates
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, grid
 from steelyard.report.chart import Chart, Trace, absent
 from steelyard.report.model import ReportData
-from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.workload_charts import window_of
 
 _COLUMNS = ("step", "operations/s", "p50", "p99", "CPU time per operation")
@@ -36,8 +36,8 @@ def sections(data: ReportData) -> list[Section]:
     rows = tuple(_row(data, step.name) for step in data.run.steps)
     has_writes = any(step.name.startswith(_WRITING) for step in data.run.steps)
     return [
-        Section("time", "Over time", "The shaded area is the measure phase.", (chart,)),
-        Section("operations", "Operations", _WRITES if has_writes else "", tables=(Table(_COLUMNS, rows),)),
+        Section("time", "Over time", (chart,), "The shaded area is the measure phase."),
+        Section("operations", "Operations", (grid(_COLUMNS, rows),), _WRITES if has_writes else ""),
     ]
 
 

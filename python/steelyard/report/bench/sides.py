@@ -10,6 +10,7 @@ Not here: what the figures mean (``analyze.counters``, ``analyze.profiles``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from steelyard.analyze.counters.sides import OF_MACHINE
 from steelyard.analyze.counters.use import CounterUse
@@ -18,6 +19,7 @@ from steelyard.analyze.profiles.figures import ReadProfile
 from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.run_files import COUNTERS, PROFILE, TOP_DOWN_HOOK
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Fragment, Section, grid
 from steelyard.report.counters.sections import equation, icicle
 from steelyard.report.counters.words import (
     Line,
@@ -34,7 +36,6 @@ from steelyard.report.profiles.flame import flame_html
 from steelyard.report.profiles.functions import functions_table
 from steelyard.report.profiles.tax_chart import tax_chart
 from steelyard.report.profiles.time_chart import run_time_charts
-from steelyard.report.sections import Cell, Section, Table
 
 FUNCTIONS = 15
 _NAMED = 3
@@ -81,9 +82,11 @@ def _counted(data: ReportData) -> list[Section]:
         Section(
             "counted",
             "Server and load" if "load" in uses else "Counters",
+            (
+                *([Fragment(lambda _: _lead(server))] if _lead(server) else []),
+                grid(("figure", *uses, "meaning, or why it is missing"), rows),
+            ),
             _intro(data, uses),
-            tables=(Table(("figure", *uses, "meaning, or why it is missing"), rows),),
-            lead=(lambda _: _lead(server)) if _lead(server) else None,
         )
     ]
 
@@ -132,7 +135,7 @@ def _row(name: str, lines: Mapping[str, Mapping[str, Line]]) -> tuple[Cell, ...]
     known = [line for line in found if line is not None and not line.is_missing]
     note = next((line.note for line in (known or found) if line is not None), "")
     cells = (Cell(fmt.MISSING) if line is None else Cell(line.text, line.raw) for line in found)
-    return (Cell(name), *cells, Cell(note, words=True))
+    return (Cell(name), *cells, Cell(note, is_text=True))
 
 
 def _lines(data: ReportData, use: CounterUse) -> Iterator[tuple[str, Line]]:
@@ -204,7 +207,7 @@ def _profiled(data: ReportData) -> Section:
         if read.found is None
     )
     if not found:
-        return Section("profile", "Profile", missing=missing)
+        return Section("profile", "Profile", (), missing=missing)
     parts = []
     for side, (profile, _) in found.items():
         parts.append(f"{side} {fmt.count(profile.busy().total)} busy samples")
@@ -226,11 +229,12 @@ def _profiled(data: ReportData) -> Section:
     return Section(
         "profile",
         "Profile",
+        (
+            *(replace(chart, wide=True) for chart in charts),
+            *tables,
+            Fragment(lambda nonce: flame_html(found[first][0], f"Flame graph of the {first}", nonce=nonce)),
+        ),
         "; ".join(parts) + ".",
-        charts=charts,
-        wide=frozenset(chart.id for chart in charts),
-        tables=tuple(tables),
-        fragment=lambda nonce: flame_html(found[first][0], f"Flame graph of the {first}", nonce=nonce),
         missing=missing,
     )
 

@@ -11,10 +11,10 @@ import numpy as np
 from steelyard._base import SteelyardError, read_regular
 from steelyard.bench.spark.metrics import STEPS
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, grid
 from steelyard.report.chart import Chart, Trace, absent
 from steelyard.report.model import ReportData
 from steelyard.report.running import running
-from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.workload_charts import seconds, window_of
 
 STAGES = "stages.json"
@@ -53,8 +53,8 @@ def sections(data: ReportData) -> list[Section]:
         " all task slots; garbage collection is its share of the tasks' time."
     )
     return [
-        Section("time", "Over time", "The shaded area is the measure phase.", (_running(data, queries),)),
-        Section("stages", "Stages", intro, tables=(Table(_COLUMNS, rows),)),
+        Section("time", "Over time", (_running(data, queries),), "The shaded area is the measure phase."),
+        Section("stages", "Stages", (grid(_COLUMNS, rows),), intro),
         *_hosts(document),
     ]
 
@@ -68,30 +68,30 @@ def _hosts(document: dict[str, Any]) -> list[Section]:
         _did(host["host"], str(len(host["did"]["id"].split())), host["did"]) for host in hosts if host["did"]
     )
     each = tuple(_did(executor["host"], executor["id"], executor) for executor in document["executors"])
-    tables = [Table(("host", "executors", *_DID), did)]
+    tables = [grid(("host", "executors", *_DID), did)]
     if len(each) > len(did):
-        tables.append(Table(("host", "executor", *_DID), each))
+        tables.append(grid(("host", "executor", *_DID), each))
     seen = tuple(
         (
             Cell(host["host"]),
             *(_figure(host["telemetry"][name], unit) for name, unit, _ in _SEEN),
-            Cell("" if host["did"] else "no executor was here", words=True),
+            Cell("" if host["did"] else "no executor was here", is_text=True),
         )
         for host in hosts
         if "telemetry" in host
     )
     if seen:
-        tables.append(Table(("host", *(words for _, _, words in _SEEN), "note"), seen))
+        tables.append(grid(("host", *(words for _, _, words in _SEEN), "note"), seen))
     unseen = tuple(
-        (Cell(host["host"]), Cell(host["missing"], words=True)) for host in hosts if "missing" in host
+        (Cell(host["host"]), Cell(host["missing"], is_text=True)) for host in hosts if "missing" in host
     )
     if unseen:
-        tables.append(Table(("host", "telemetry is missing"), unseen))
+        tables.append(grid(("host", "telemetry is missing"), unseen))
     intro = (
         "Sums over tasks of the measured queries, by host of their executor; then telemetry of whole hosts"
         " over the measured queries, in which those of one machine have the same."
     )
-    return [Section("hosts", "Hosts", intro, tables=tuple(tables))]
+    return [Section("hosts", "Hosts", (*tables,), intro)]
 
 
 def _did(host: str, executors: str, did: dict[str, Any]) -> tuple[Cell, ...]:
@@ -147,7 +147,7 @@ def _row(query: str, step: str, stage: dict[str, Any], slots: int) -> tuple[Cell
     available_s = length_ns / 1e9 * slots
     return (
         Cell(query),
-        Cell(_WORDS[step], words=True),
+        Cell(_WORDS[step], is_text=True),
         Cell(fmt.duration(length_ns), str(length_ns)),
         _figure(stage["tasks"], "1"),
         _figure(stage["read_rows"], "1"),

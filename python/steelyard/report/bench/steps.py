@@ -13,10 +13,10 @@ from steelyard.analyze.pressure.intensities import Intensities, intensities
 from steelyard.bench.load.merge import merged
 from steelyard.records import IntervalRow, LoadResult, read
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, grid
 from steelyard.report.characterize.table import PART_WORDS
 from steelyard.report.chart import Chart, Floats, Trace, absent
 from steelyard.report.model import ReportData
-from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.workload_charts import curve, seconds, window_of
 
 _ROLES = tuple(f"line{at}" for at in range(8))
@@ -42,7 +42,7 @@ def steps_section(data: ReportData) -> list[Section]:
         parts = intensities(conditions, data.machine, health=data.conditions.health)
         rows.append(_row(phase.name, ((phase.end_ns or phase.begin_ns) - phase.begin_ns), conditions, parts))
     intro = "Figures are the machine's: servers, load and everything else together."
-    return [Section("steps", "Steps of the measure phase", intro, tables=(Table(_COLUMNS, tuple(rows)),))]
+    return [Section("steps", "Steps of the measure phase", (grid(_COLUMNS, tuple(rows)),), intro)]
 
 
 def _row(name: str, length_ns: int, conditions: Conditions, parts: Intensities) -> tuple[Cell, ...]:
@@ -59,7 +59,7 @@ def _row(name: str, length_ns: int, conditions: Conditions, parts: Intensities) 
         _figure(use.modes.get("iowait") if use else None, "ratio"),
         _figure(None if disks is None or written is None else disks + written, "bytes/s"),
         _figure(_sum(moved, conditions.network), "bytes/s"),
-        Cell(", ".join(pressing) or "none", words=True),
+        Cell(", ".join(pressing) or "none", is_text=True),
     )
 
 
@@ -78,17 +78,19 @@ def load_sections_by_step(data: ReportData) -> list[Section]:
     loads = [(step.name, _load_of(data, step.name)) for step in data.run.steps]
     known = [(name, load) for name, load in loads if load is not None]
     if not known:
-        return [Section("time", "Over time", "", (absent("throughput", "Throughput", "no step had a load"),))]
+        return [Section("time", "Over time", (absent("throughput", "Throughput", "no step had a load"),))]
     rows = tuple(_latency_row(name, load) for name, load in known)
     columns = ("step", "throughput", "p50", "p90", "p99", "p99.9", "errors")
     return [
-        Section("time", "Over time", "The shaded area is the measure phase.", (_throughput(data, known),)),
+        Section("time", "Over time", (_throughput(data, known),), "The shaded area is the measure phase."),
         Section(
             "percentiles",
             "Latency",
+            (
+                _percentiles(known),
+                grid(columns, rows),
+            ),
             "Response time, counted from the intended time of each request.",
-            (_percentiles(known),),
-            (Table(columns, rows),),
         ),
     ]
 

@@ -12,8 +12,8 @@ from steelyard._base import SteelyardError
 from steelyard.decide.score import Score
 from steelyard.records import TaxBenchmark, TaxMeasure, TaxResult, TaxScore, read
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, Table, grid
 from steelyard.report.chart import absent
-from steelyard.report.sections import Cell, Section, Table
 from steelyard.stats.intervals import geometric_mean
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def sections(data: "ReportData") -> list[Section]:
         result = read(TaxResult, data.folder / "tax.json")
     except SteelyardError as error:
         reason = error.message.replace(f"{data.folder}/", "")
-        return [Section("benchmarks", "Benchmarks", charts=(absent("tax", "Benchmarks", reason),))]
+        return [Section("benchmarks", "Benchmarks", (absent("tax", "Benchmarks", reason),))]
     parts = data.score.parts if isinstance(data.score, Score) else {}
     return [_categories(result, parts), _benchmarks(result)]
 
@@ -38,12 +38,8 @@ def _categories(result: TaxResult, parts: Mapping[str, float]) -> Section:
     return Section(
         "categories",
         "Categories",
-        "Operations per second, the geometric mean over a category's benchmarks. Only their ratio to another"
-        " machine's means anything: the score is that to the baseline, on all cores. Scaling is what all"
-        " cores do over one core times their number, of the benchmarks that run on one core too (their"
-        " number follows where some need more): the bar is full at 100 %.",
-        tables=(
-            Table(
+        (
+            grid(
                 (
                     "category",
                     "benchmarks",
@@ -58,6 +54,10 @@ def _categories(result: TaxResult, parts: Mapping[str, float]) -> Section:
                 tuple(_category(name, result, parts.get(f"{name}_per_s")) for name in names),
             ),
         ),
+        "Operations per second, the geometric mean over a category's benchmarks. Only their ratio to another"
+        " machine's means anything: the score is that to the baseline, on all cores. Scaling is what all"
+        " cores do over one core times their number, of the benchmarks that run on one core too (their"
+        " number follows where some need more): the bar is full at 100 %.",
     )
 
 
@@ -98,14 +98,16 @@ def _benchmarks(result: TaxResult) -> Section:
     return Section(
         "benchmarks",
         "Benchmarks",
+        (
+            *tuple(
+                _table(name, [row for row in result.benchmarks if row.category == name])
+                for name in sorted({row.category for row in result.benchmarks})
+            ),
+        ),
         f"Time of one operation on one core: the {_quantile(result.settings.quantile)} over"
         f" {result.rounds} rounds, with its {result.settings.confidence:.0%} interval. An interval wider than"
         f" {result.settings.wide_bound_ratio:.0%} is marked. Disturbed are batches in which something else"
         " had the CPU; they are part of the figures.",
-        tables=tuple(
-            _table(name, [row for row in result.benchmarks if row.category == name])
-            for name in sorted({row.category for row in result.benchmarks})
-        ),
     )
 
 
@@ -129,7 +131,7 @@ def _table(category: str, rows: Sequence[TaxBenchmark]) -> Table:
     ]
     if packed:
         columns.append("size after")
-    return Table(tuple(columns), tuple(_row(row, packed=packed) for row in rows), caption=category)
+    return grid(tuple(columns), tuple(_row(row, packed=packed) for row in rows), category)
 
 
 def _row(row: TaxBenchmark, *, packed: bool) -> tuple[Cell, ...]:

@@ -15,8 +15,8 @@ from steelyard.bench.transcode.metrics import bits_per_pixel, cell, cells, mean_
 from steelyard.bench.transcode.record import KindRecord, TranscodeResult
 from steelyard.records import read
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Section, grid
 from steelyard.report.chart import Chart, Trace, absent
-from steelyard.report.sections import Cell, Section, Table
 
 if TYPE_CHECKING:
     from steelyard.report.model import ReportData
@@ -33,7 +33,7 @@ def sections(data: "ReportData") -> list[Section]:
         result = read(TranscodeResult, data.folder / "transcode.json")
     except SteelyardError as error:
         reason = error.message.replace(f"{data.folder}/", "")
-        return [Section("encoders", "Encoders", charts=(absent("encoders", "Encoders", reason),))]
+        return [Section("encoders", "Encoders", (absent("encoders", "Encoders", reason),))]
     return [_encoders(result), _rungs(result), _clips(result)]
 
 
@@ -65,11 +65,14 @@ def _encoders(result: TranscodeResult) -> Section:
     return Section(
         "encoders",
         "Encoders",
+        (
+            speed,
+            size,
+            grid(columns, rows, caption=result.versions),
+        ),
         "Speed is that of all CPUs if they did nothing but this: the pixels of all its combinations over the"
         " sum of their mean times. Bits, PSNR of luma and SSIM are those of reference streams, made after the"
         " measure phase from the same clips and frames in every row, and compared with the scaled source.",
-        charts=(speed, size),
-        tables=(Table(columns, rows, caption=result.versions),),
     )
 
 
@@ -95,8 +98,8 @@ class _Point:
         share = self.time_s / whole_s if self.time_s and whole_s else None
         return (
             Cell(NAMES.get(self.encoder, self.encoder)),
-            Cell(self.quality, words=True),
-            Cell(" ".join(options[2:]), words=True),
+            Cell(self.quality, is_text=True),
+            Cell(" ".join(options[2:]), is_text=True),
             _cell(self.speed, "1/s", self.missing),
             _cell(share, "ratio", self.missing),
             _cell(self.bits, "1", self.missing),
@@ -150,13 +153,13 @@ def _rungs(result: TranscodeResult) -> Section:
             *("quality", "lines", "clip", "frames", "time of a job", "CPU time", "pixels"),
             *("bits/pixel", "PSNR", "SSIM", "memory", "jobs"),
         )
-        tables.append(Table(columns, rows, caption=NAMES.get(encoder, encoder)))
+        tables.append(grid(columns, rows, NAMES.get(encoder, encoder)))
     return Section(
         "combinations",
         "Combinations",
+        (*tables,),
         "Every combination of encoder, quality, rung and clip. Times are the mean of its jobs; jobs that the"
         " end of the phase stopped are not among them.",
-        tables=tuple(tables),
     )
 
 
@@ -170,7 +173,7 @@ def _kind(kind: KindRecord, cpus: int) -> tuple[Cell, ...]:
     return (
         Cell(kind.quality),
         Cell(str(kind.rung)),
-        Cell(kind.clip, words=True),
+        Cell(kind.clip, is_text=True),
         Cell(fmt.count(kind.frames)),
         _cell(time_s, "s", kind.missing),
         _cell(cpu_s, "s", kind.missing),
@@ -189,11 +192,11 @@ def _clips(result: TranscodeResult) -> Section:
             Cell(clip.name),
             Cell(f"{clip.width}x{clip.height}"),
             Cell(fmt.count(clip.frames)),
-            _NONE if clip.sha256 is None else Cell(clip.sha256[:12], clip.sha256, words=True),
+            _NONE if clip.sha256 is None else Cell(clip.sha256[:12], clip.sha256, is_text=True),
         )
         for clip in result.clips
     )
-    return Section("clips", "Clips", tables=(Table(("clip", "size", "frames", "SHA-256"), rows),))
+    return Section("clips", "Clips", (grid(("clip", "size", "frames", "SHA-256"), rows),))
 
 
 def _cell(value: float | None, unit: str, missing: str | None) -> Cell:

@@ -5,9 +5,12 @@ counters say, where the program's threads spent their time, vmstat's columns as 
 its tax map and flame graph, and the limits on interfaces.
 """
 
+from dataclasses import replace
+
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.workload import measured_intensities
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Fragment, Section, Table, grid
 from steelyard.report.characterize.table import PART_WORDS, cost_line, time_split
 from steelyard.report.characterize.vmstat import vmstat_sections
 from steelyard.report.counters.sections import sections as counter_sections
@@ -17,7 +20,6 @@ from steelyard.report.profiles.flame import flame_html
 from steelyard.report.profiles.functions import functions_table
 from steelyard.report.profiles.tax_chart import tax_chart
 from steelyard.report.profiles.time_chart import run_time_charts
-from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.unmeasured import zeros_together
 
 _FUNCTIONS = 20
@@ -60,8 +62,8 @@ def _pressure(data: ReportData) -> Section:
                 Cell(PART_WORDS[part]),
                 Cell(word, level=level) if word else Cell(""),
                 _ratio(each.ratio),
-                Cell(each.limit_source or fmt.MISSING, words=True),
-                Cell(why, words=True),
+                Cell(each.limit_source or fmt.MISSING, is_text=True),
+                Cell(why, is_text=True),
             )
         )
     rows += [
@@ -69,8 +71,8 @@ def _pressure(data: ReportData) -> Section:
             Cell(PART_WORDS.get(part, part)),
             Cell("pressure point" if point.sure else "likely", level="suspect"),
             _ratio(point.ratio),
-            Cell(fmt.MISSING, words=True),
-            Cell(point.why, words=True),
+            Cell(fmt.MISSING, is_text=True),
+            Cell(point.why, is_text=True),
         )
         for part, point in by_part.items()
     ]
@@ -79,7 +81,7 @@ def _pressure(data: ReportData) -> Section:
     if data.conditions.target is not None:
         intro += " The CPU's intensity is the program's own, the others the machine's, whoever caused them."
     columns = ("part", "verdict", "of its limit", "limit", "evidence")
-    return Section("pressure", "Pressure points", intro, tables=(Table(columns, tuple(rows)),))
+    return Section("pressure", "Pressure points", (grid(columns, tuple(rows)),), intro)
 
 
 def _program(data: ReportData) -> list[Section]:
@@ -87,7 +89,7 @@ def _program(data: ReportData) -> list[Section]:
     if target is None:
         return []
     rows = tuple((Cell(name), _ratio(share), Cell("", bar=share)) for name, share in time_split(data))
-    split = Table(("threads' time", "share", "of all"), rows, "Time of the threads")
+    split = grid(("threads' time", "share", "of all"), rows, "Time of the threads")
     places = tuple(
         (Cell(name), _ratio(share), Cell("", bar=share))
         for name, share in list(target.places.items())[:_PLACES]
@@ -95,7 +97,7 @@ def _program(data: ReportData) -> list[Section]:
     tables = [split] if rows else []
     if places:
         tables.append(
-            Table(("kernel function", "share", "of all"), places, "Kernel functions of sleeping threads")
+            grid(("kernel function", "share", "of all"), places, "Kernel functions of sleeping threads")
         )
     tables.append(_figures(data))
     threads = fmt.several(round(target.threads), "thread")
@@ -112,7 +114,7 @@ def _program(data: ReportData) -> list[Section]:
         intro += f" Measuring used {cost}."
     if target.unread:
         intro += " It had more threads than were sampled."
-    return [Section("program", "The program's threads", intro, tables=tuple(tables))]
+    return [Section("program", "The program's threads", (*tables,), intro)]
 
 
 _NOTES = {
@@ -145,11 +147,11 @@ def _figures(data: ReportData) -> Table:
         (
             Cell(name),
             Cell(fmt.quantity(each.value, each.unit), fmt.raw(each.value, each.unit)),
-            Cell(each.missing or _NOTES.get(name, ""), words=True),
+            Cell(each.missing or _NOTES.get(name, ""), is_text=True),
         )
         for name, each in named.items()
     )
-    return zeros_together(Table(("figure", "value", "note"), rows, _TITLES[target.is_counted]), names=2)
+    return zeros_together(grid(("figure", "value", "note"), rows, _TITLES[target.is_counted]), names=2)
 
 
 def _kernel_apart(data: ReportData, use: ProfileUse) -> str:
@@ -171,7 +173,7 @@ def _profile(data: ReportData) -> Section:
     use = read.use
     if read.found is None or use is None:
         reason = read.missing or "no profile was recorded"
-        return Section("profile", "Profile", missing=(("profile", reason),))
+        return Section("profile", "Profile", (), missing=(("profile", reason),))
     profile, tax = read.found
     facts = profile.facts
     about = [
@@ -186,9 +188,10 @@ def _profile(data: ReportData) -> Section:
     return Section(
         "profile",
         "Profile",
+        (
+            *(replace(chart, wide=True) for chart in charts),
+            functions_table(use, _FUNCTIONS, "Functions"),
+            Fragment(lambda nonce: flame_html(profile, "Flame graph", nonce=nonce)),
+        ),
         "; ".join(part for part in about if part) + ".",
-        charts=charts,
-        wide=frozenset(chart.id for chart in charts),
-        tables=(functions_table(use, _FUNCTIONS, "Functions"),),
-        fragment=lambda nonce: flame_html(profile, "Flame graph", nonce=nonce),
     )

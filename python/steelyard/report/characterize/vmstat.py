@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from steelyard.analyze.pressure.vmstat_histograms import Histogram
 from steelyard.report import format as fmt
+from steelyard.report.answer import Fragment, Section
 from steelyard.report.model import ReportData
-from steelyard.report.sections import Section
 
 _WORDS = {
     "runnable": "run queue (running and waiting tasks)",
@@ -45,7 +45,7 @@ def vmstat_sections(data: ReportData) -> list[Section]:
         (_WORDS.get(each.name, each.name), each.missing or "") for each in data.histograms if not each.counts
     )
     return [
-        Section("vmstat", "Activity by value", intro, fragment=lambda _: _table(counted), missing=missing)
+        Section("vmstat", "Activity by value", (Fragment(lambda _: _table(counted)),), intro, missing=missing)
     ]
 
 

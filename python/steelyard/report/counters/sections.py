@@ -16,6 +16,7 @@ from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.operations.power import package_power
 from steelyard.records import Level
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, Fragment, Section, Table, grid
 from steelyard.report.chart import Chart, Trace
 from steelyard.report.counters.words import (
     Line,
@@ -28,7 +29,6 @@ from steelyard.report.counters.words import (
     node_words,
 )
 from steelyard.report.model import ReportData
-from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.unmeasured import zeros_together
 
 _EVENTS = 200
@@ -71,16 +71,20 @@ def _law(data: ReportData, use: CounterUse) -> Section:
     return Section(
         "law",
         "Iron law",
+        (
+            *([Fragment(lambda _: equation(use))] if has_any else []),
+            *charts,
+            *tables,
+        ),
         intro,
-        charts=charts,
-        tables=tuple(tables),
-        lead=(lambda _: equation(use)) if has_any else None,
     )
 
 
 def _lines(columns: tuple[str, str, str], lines: list[Line], caption: str) -> Table:
-    rows = tuple((Cell(line.name), Cell(line.text, line.raw), Cell(line.note, words=True)) for line in lines)
-    return Table(columns, rows, caption)
+    rows = tuple(
+        (Cell(line.name), Cell(line.text, line.raw), Cell(line.note, is_text=True)) for line in lines
+    )
+    return grid(columns, rows, caption)
 
 
 def _capacity(data: ReportData, use: CounterUse) -> Table:
@@ -89,8 +93,8 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
     split = use.split
     if split is None:
         reason = use.split_missing or "not recorded"
-        return Table(
-            ("CPU time", "share", "note"), ((Cell("all"), Cell(fmt.MISSING), Cell(reason, words=True)),)
+        return grid(
+            ("CPU time", "share", "note"), ((Cell("all"), Cell(fmt.MISSING), Cell(reason, is_text=True)),)
         )
     shares = {
         "user": split.user_ratio,
@@ -100,10 +104,10 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
         "stolen": split.steal_ratio,
     }
     for name, share in shares.items():
-        rows.append((Cell(name), _share(share), Cell("", bar=share), Cell("", words=True)))
+        rows.append((Cell(name), _share(share), Cell("", bar=share), Cell("", is_text=True)))
     total = split.total_ratio
     rows.append(
-        (Cell("utilisation"), _share(total), Cell("", bar=total), Cell("user and system", words=True))
+        (Cell("utilisation"), _share(total), Cell("", bar=total), Cell("user and system", is_text=True))
     )
     capacity = use.capacity
     threads = data.machine.cpu.threads_per_core if data.machine is not None else None
@@ -117,7 +121,7 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
             Cell("used capacity"),
             Cell(bounds_text(capacity), f"{capacity.low!r} to {capacity.high!r}"),
             Cell("", bar=capacity.low if capacity.low is not None else 0.0),
-            Cell(capacity.missing or placement_words, words=True),
+            Cell(capacity.missing or placement_words, is_text=True),
         )
     )
     frequency = data.conditions.frequency_hz
@@ -127,12 +131,12 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
         (
             Cell("effective frequency"),
             Cell(fmt.quantity(hz.value, "hz"), fmt.raw(hz.value, "hz")),
-            Cell("", words=True),
-            Cell(hz.missing or source, words=True),
+            Cell("", is_text=True),
+            Cell(hz.missing or source, is_text=True),
         )
     )
     columns = ("CPU time", "share", "of all", "note")
-    return Table(columns, tuple(rows), "CPU time of the machine")
+    return grid(columns, tuple(rows), "CPU time of the machine")
 
 
 def _share(value: float) -> Cell:
@@ -197,7 +201,7 @@ def _tree(use: CounterUse) -> list[Section]:
         return []
     if tree is None or is_empty(tree):
         reason = use.top_down_missing or (tree.next_step if tree is not None else "nothing was counted")
-        return [Section("topdown", "Top-down", missing=(("where issue slots go", reason),))]
+        return [Section("topdown", "Top-down", (), missing=(("where issue slots go", reason),))]
     step = tree.next_step
     objections = [check.claim for check in tree.checks if check.level is not Level.VALID]
     intro = f"Where the issue slots go, by the formulas of {tree.model}. Next: {step}."
@@ -212,9 +216,11 @@ def _tree(use: CounterUse) -> list[Section]:
         Section(
             "topdown",
             "Top-down",
+            (
+                Fragment(lambda _: icicle(tree)),
+                grid(columns, tuple(rows), caption=f"Source of the formulas: {tree.source}"),
+            ),
             intro,
-            tables=(Table(columns, tuple(rows), f"Source of the formulas: {tree.source}"),),
-            lead=lambda _: icicle(tree),
         )
     ]
 
@@ -227,8 +233,8 @@ def _node_row(node: Node, indent: str) -> tuple[Cell, ...]:
     return (
         Cell(f"{indent}{node_words(node.name)}".replace(" ", "\u00a0")),
         Cell(node_text(node), raw),
-        Cell(note, words=True),
-        Cell(", ".join(node.next_events) if node.notable else "", words=True),
+        Cell(note, is_text=True),
+        Cell(", ".join(node.next_events) if node.notable else "", is_text=True),
     )
 
 
@@ -310,15 +316,15 @@ def _events(use: CounterUse) -> list[Section]:
                 Cell(fmt.quantity(total, unit), fmt.raw(total, unit)),
                 Cell(fmt.quantity(per_s, "1/s"), fmt.raw(per_s, "1/s")),
                 Cell(fmt.quantity(share, "ratio"), fmt.raw(share, "ratio")),
-                Cell(note, words=True),
+                Cell(note, is_text=True),
             )
         )
     rows += [
-        (Cell(event), Cell(fmt.MISSING), Cell(fmt.MISSING), Cell(fmt.MISSING), Cell(reason, words=True))
+        (Cell(event), Cell(fmt.MISSING), Cell(fmt.MISSING), Cell(fmt.MISSING), Cell(reason, is_text=True))
         for event, reason in list(series.missing.items())[:_EVENTS]
     ]
     columns = ("event", "count", "a second", "counted in", "note")
-    tables = [*_metrics(use), Table(columns, tuple(rows), "Events", closed=True)]
+    tables = [*_metrics(use), grid(columns, tuple(rows), "Events", closed=True)]
     metrics = [
         metric
         for metric in use.perf_metrics
@@ -332,16 +338,16 @@ def _events(use: CounterUse) -> list[Section]:
                     fmt.quantity(metric.value, "%") if metric.unit == "%" else fmt.significant(metric.value),
                     repr(metric.value),
                 ),
-                Cell(metric.event, words=True),
+                Cell(metric.event, is_text=True),
             )
             for metric in metrics[:_EVENTS]
         )
-        tables.append(Table(("metric", "value", "beside"), cells, "As computed by perf"))
+        tables.append(grid(("metric", "value", "beside"), cells, "As computed by perf"))
     withheld = tuple(
         (metric.name, metric.missing or "withheld") for metric in use.metrics.values() if metric.value is None
     )
     intro = f"Metrics by the definition of {use.definition}." if use.definition else ""
-    return [Section("counters", "Counters", intro, tables=tuple(tables), missing=withheld)]
+    return [Section("counters", "Counters", (*tables,), intro, missing=withheld)]
 
 
 def _metrics(use: CounterUse) -> list[Table]:
@@ -351,12 +357,12 @@ def _metrics(use: CounterUse) -> list[Table]:
             Cell(metric.name),
             Cell(metric_text(metric.value, metric.unit), fmt.raw(metric.value, metric.unit)),
             Cell(fmt.quantity(1.0 if metric.coverage_ratio is None else metric.coverage_ratio, "ratio")),
-            Cell(metric.meaning, words=True),
-            Cell((metric.formula or "").replace("\\", ""), words=True),
+            Cell(metric.meaning, is_text=True),
+            Cell((metric.formula or "").replace("\\", ""), is_text=True),
         )
         for metric in use.metrics.values()
         if metric.value is not None
         and not (metric.name in _SHOWN_ELSEWHERE and (use.scope == "process" or metric.name == "cpus_used"))
     ]
     columns = ("metric", "value", "counted in", "description", "formula")
-    return [zeros_together(Table(columns, tuple(rows), "Metrics"), names=3)] if rows else []
+    return [zeros_together(grid(columns, tuple(rows), "Metrics"), names=3)] if rows else []

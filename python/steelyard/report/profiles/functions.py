@@ -6,7 +6,7 @@ In: shares of busy samples. Out: a `Table`, the busiest functions first.
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.profiles.names import short_function
 from steelyard.report import format as fmt
-from steelyard.report.sections import Cell, Table
+from steelyard.report.answer import Cell, Table, grid
 
 COLUMNS = ("function", "module", "itself", "with callees", "of all")
 
@@ -16,14 +16,14 @@ def functions_table(use: ProfileUse, count: int, caption: str) -> Table:
     rows = tuple(
         (
             Cell(short_function(name), name),
-            Cell(use.modules.get(name, ""), words=True),
+            Cell(use.modules.get(name, ""), is_text=True),
             _ratio(own),
             _ratio(use.total.get(name)),
             Cell("", bar=own),
         )
         for name, own in list(use.own.items())[:count]
     )
-    return Table(COLUMNS, rows, caption)
+    return grid(COLUMNS, rows, caption)
 
 
 def _ratio(value: float | None) -> Cell:

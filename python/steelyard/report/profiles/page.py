@@ -101,8 +101,8 @@ def write(
         "subline": _subline(tax),
         "cautions": cautions_of(profile),
         "facts": facts_of(profile, tax),
-        "charts": [chart for chart in charts if chart.drawable],
-        "absent": [chart for chart in charts if not chart.drawable],
+        "charts": [chart for chart in charts if chart.is_drawable],
+        "absent": [chart for chart in charts if not chart.is_drawable],
         "unit": profile.unit,
         "categories": _categories(tax, profile),
         "flame": Markup(flame_html(profile, "Flame graph", nonce=nonce, rules=rules)),  # noqa: S704
@@ -148,8 +148,8 @@ def write_diff(
         "subline": f"{sides_of(result, names)}. Differences are of shares.",
         "cautions": [f"{caution[:1].upper()}{caution[1:]}." for caution in result.cautions],
         "facts": [],
-        "charts": [chart for chart in charts if chart.drawable],
-        "absent": [chart for chart in charts if not chart.drawable],
+        "charts": [chart for chart in charts if chart.is_drawable],
+        "absent": [chart for chart in charts if not chart.is_drawable],
         "unit": "",
         "categories": [],
         "flame": Markup(flame),  # noqa: S704

@@ -84,7 +84,7 @@ def test_the_report_has_both_sides_and_one_line_of_what_is_missing(live):
         assert table.columns[:3] == ("figure", "server", "load")
         rows = {row[0].text: row for row in table.rows}
         assert rows["context switches"][1].text != rows["context switches"][2].text
-        captions = [each.caption for each in sections["profile"].tables]
+        captions = [each.title for each in sections["profile"].tables]
         assert captions == ["Hot functions of the server", "Hot functions of the load"]
         assert all(len(each.rows) <= 15 for each in sections["profile"].tables)
         lines = dict(side_lines(data))

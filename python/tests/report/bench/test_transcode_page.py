@@ -9,8 +9,8 @@ from playwright.sync_api import Browser
 from steelyard.bench.transcode.record import TranscodeResult
 from steelyard.records import write
 from steelyard.report import html
+from steelyard.report.answer import Section
 from steelyard.report.bench.transcode import sections
-from steelyard.report.sections import Section
 from tests.bench.transcode.test_transcode import kind, result
 from tests.report.runs import write_run
 
