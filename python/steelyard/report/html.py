@@ -92,7 +92,7 @@ def template(
     folder: Path | None = None,
     nonce: str | None = None,
     styles: Sequence[str] = ("tax.css", "counters.css", "answer.css"),
-    script: str = "report.js",
+    scripts: Sequence[str] = (),
 ) -> str:
     """Return the text of a page from its template, with our styles and scripts in it.
 
@@ -111,7 +111,10 @@ def template(
         chart_library=charts.element if charts else "",
         charts_missing=charts.missing if charts else "",
         style=Markup("").join(_verbatim(file) for file in ("report.css", *styles)),
-        script=Markup("").join(_verbatim(file) for file in ("page.js", "tables.js", script)),
+        script=Markup("").join(
+            _verbatim(file)
+            for file in ("page.js", "tables.js", "charts.js", "timelines.js", *scripts, "start.js")
+        ),
     )
     return without_controls(text)
 

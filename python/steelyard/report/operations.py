@@ -20,8 +20,7 @@ from steelyard.analyze.operations.operations import Operations, OperationSeries,
 from steelyard.analyze.operations.telemetry_correlation import Correlates
 from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, Table, grid
-from steelyard.report.chart import Chart, Floats, Trace, absent
+from steelyard.report.answer import Cell, Floats, Section, Table, Timeline, Trace, absent, grid
 from steelyard.report.model import ReportData
 from steelyard.report.workload_charts import seconds, window_of
 
@@ -64,7 +63,7 @@ def _tried(correlates: Correlates) -> str:
     return f"{correlates.tried} series of telemetry, each at {correlates.lags} lags,"
 
 
-def _chart(data: ReportData, operations: Operations) -> Chart:
+def _chart(data: ReportData, operations: Operations) -> Timeline:
     title, main = "Operations over time", operations.main
     if main is None or main.total is None:
         return absent("operations", title, operations.missing)
@@ -78,7 +77,7 @@ def _chart(data: ReportData, operations: Operations) -> Chart:
         for at, source in enumerate(others[:_LINES_AT_MOST])
         if source.total is not None
     ]
-    return Chart(
+    return Timeline(
         "operations", title, unit="1/s", x=_first_x(traces), traces=tuple(traces), window=window_of(data),
         note="The shaded area is the measure phase." if len(traces) < 2 else "",
     )  # fmt: skip
@@ -111,7 +110,7 @@ def thinned(x: Any, y: Any, points: int = _POINTS) -> tuple[Any, Any, Any, Any]:
     return np.array(middles), np.array(means), np.array(lows), np.array(highs)
 
 
-def _gauges(data: ReportData, operations: Operations) -> list[Chart]:
+def _gauges(data: ReportData, operations: Operations) -> list[Timeline]:
     charts = []
     for at, source in enumerate(
         source for source in operations.sources if source.meaning == "gauge" and source.series
@@ -121,7 +120,7 @@ def _gauges(data: ReportData, operations: Operations) -> list[Chart]:
             for place, series in enumerate(source.series[:_LINES_AT_MOST])
         ]
         charts.append(
-            Chart(
+            Timeline(
                 f"gauge-{at}",
                 source.name,
                 x=_first_x(traces),
@@ -141,7 +140,7 @@ def _figure(name: str, quantity: Quantity, note: str = "", *, unit: str | None =
     )
 
 
-def _widened(charts: Sequence[Chart]) -> list[Chart]:
+def _widened(charts: Sequence[Timeline]) -> list[Timeline]:
     """Return the charts, the first with a row of its own, and the last where it would stand alone."""
     alone = {0, *([] if len(charts) % 2 else [len(charts) - 1])}
     return [replace(chart, wide=at in alone) for at, chart in enumerate(charts)]

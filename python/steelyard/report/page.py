@@ -20,10 +20,9 @@ from steelyard.bench import declaration
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
-from steelyard.report.answer import Block, Column, Fragment, Section, Table, table
+from steelyard.report.answer import Block, Chart, Column, Fragment, Section, Table, Timeline, table
 from steelyard.report.bench.sides import side_sections
 from steelyard.report.bench.steps import steps_section
-from steelyard.report.chart import Chart
 from steelyard.report.machine.charts import cpu_charts, machine_charts
 from steelyard.report.machine.table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_text
@@ -110,7 +109,7 @@ def build(data: ReportData) -> dict[str, Any]:
         "drawn": {
             "zero": "the start of the measure phase" if data.measure else "the start of the run",
             "phases": _phase_spans(data),
-            "charts": [chart.spec() for chart in charts if chart.missing is None],
+            "charts": [chart.spec() for chart in charts if not chart.missing],
         },
     }
 
@@ -150,7 +149,13 @@ def _section(section: Section) -> dict[str, Any]:
 
 
 def _kind(block: Block) -> str:
-    return "charts" if isinstance(block, Chart) else "tables" if isinstance(block, Table) else "fragments"
+    return (
+        "charts"
+        if isinstance(block, Chart | Timeline)
+        else "tables"
+        if isinstance(block, Table)
+        else "fragments"
+    )
 
 
 def _shown(anchor: str, blocks: Sequence[Block]) -> list[Block]:
@@ -159,7 +164,7 @@ def _shown(anchor: str, blocks: Sequence[Block]) -> list[Block]:
     Those are the first over time, and one that would stand alone.
     """
     tables = [block.answer_first() for block in blocks if isinstance(block, Table)]
-    charts = [block for block in blocks if isinstance(block, Chart)]
+    charts = [block for block in blocks if isinstance(block, Chart | Timeline)]
     if tables or not charts:
         return [*tables, *(block for block in blocks if isinstance(block, Fragment))]
     if len(charts) < 2 or any(chart.wide for chart in charts):

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.report.answer import Block, Cell, Section, Table
-from steelyard.report.chart import Chart
+from steelyard.report.answer import Block, Cell, Chart, Section, Table, Timeline
 from steelyard.report.format import MISSING
 
 _NAMED = 4
@@ -43,7 +42,7 @@ def without_missing(section: Section) -> tuple[Section, list[tuple[str, str]]]:
             missing += [(row[0].text.strip(), _reason(row)) for row in block.rows if _is_missing(row)]
             if rows or not block.rows:
                 blocks.append(_filled(replace(block, rows=rows)))
-        elif isinstance(block, Chart) and not block.is_drawable:
+        elif isinstance(block, Timeline | Chart) and not block.is_drawable:
             missing.append((block.title, block.missing or _NOTHING))
         else:
             blocks.append(block)

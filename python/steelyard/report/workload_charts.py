@@ -1,6 +1,6 @@
 """Charts of the load and of the server's own counters: throughput, hits, latency, the slow queue.
 
-In: `ReportData`. Out: `Chart`s in reading order. Several generators are added up (throughput) or mixed by
+In: `ReportData`. Out: charts in reading order. Several generators are added up (throughput) or mixed by
 their counts (percentile curves); percentiles per second of several generators show the worst of them.
 """
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from steelyard.bench import declaration
 from steelyard.records import CacheStats, IntervalRow, LatencySummary, LoadResult
-from steelyard.report.chart import Chart, Floats, Trace, absent
+from steelyard.report.answer import Chart, Floats, Series, Timeline, Trace, absent
 from steelyard.report.model import ReportData
 
 # A percentile curve beyond the last request is invention: it ends at 1/(1-q) = count.
 _QUANTILES_PER_DECADE = 40
 
 
-def workload_charts(data: ReportData) -> list[Chart]:
+def workload_charts(data: ReportData) -> list[Timeline]:
     """Return the charts of the section "over time"."""
     charts = [_throughput(data), _latency(data), _hit_ratio(data)]
     is_cache = "cache-stats" in declaration.of_run(data.run.benchmark).leaves
@@ -54,7 +54,7 @@ def _whole_seconds(load: LoadResult) -> list[IntervalRow]:
     ]
 
 
-def _throughput(data: ReportData) -> Chart:
+def _throughput(data: ReportData) -> Timeline:
     title = "Throughput"
     traces = []
     x: Floats = np.array([])
@@ -82,7 +82,7 @@ def _throughput(data: ReportData) -> Chart:
             traces.append(Trace(name, role, curve[1], x=curve[0]))
     if not traces:
         return absent("throughput", title, _no_load(data))
-    return Chart("throughput", title, unit="1/s", x=x, traces=tuple(traces), window=window_of(data))
+    return Timeline("throughput", title, unit="1/s", x=x, traces=tuple(traces), window=window_of(data))
 
 
 def _server_rate(data: ReportData, column: str) -> tuple[Floats, Floats] | None:
@@ -113,7 +113,7 @@ def _differences(data: ReportData, lines: Sequence[CacheStats], column: str) -> 
     return middles[usable] / 1e9, rates[usable]
 
 
-def _latency(data: ReportData) -> Chart:
+def _latency(data: ReportData) -> Timeline:
     title = "Latency, each second"
     if not data.loads:
         return absent("latency", title, _no_load(data))
@@ -134,7 +134,7 @@ def _latency(data: ReportData) -> Chart:
     note = "Response counts from the intended time, service from the send."
     if others:
         note += f" The worst of {len(data.loads)} generators in each second."
-    return Chart(
+    return Timeline(
         "latency",
         title,
         unit="ns",
@@ -151,7 +151,7 @@ def _column(rows: Sequence[IntervalRow], column: str) -> Floats:
     return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
 
 
-def _hit_ratio(data: ReportData) -> Chart:
+def _hit_ratio(data: ReportData) -> Timeline:
     title = "Hit ratio"
     fast, slow = _server_rate(data, "fast_requests"), _server_rate(data, "slow_requests")
     if fast is not None and slow is not None and np.nansum(fast[1]) + np.nansum(slow[1]) > 0:
@@ -170,7 +170,7 @@ def _hit_ratio(data: ReportData) -> Chart:
     if not len(known):
         return absent("hit-ratio", title, "the load has no lookups, which alone hit or miss")
     floor = float(np.floor(known.min() * 20) / 20) if len(known) else 0.0
-    return Chart(
+    return Timeline(
         "hit-ratio",
         title,
         unit="ratio",
@@ -187,7 +187,7 @@ def _no_stats(data: ReportData) -> str:
     return lacking[0] if lacking else "the server wrote no statistics"
 
 
-def _queue(data: ReportData) -> Chart:
+def _queue(data: ReportData) -> Timeline:
     title = "Cache misses waiting for a slow thread"
     if not data.cache_stats:
         return absent("slow-queue", title, _no_stats(data))
@@ -196,12 +196,12 @@ def _queue(data: ReportData) -> Chart:
     for lines in data.cache_stats[1:]:
         times = seconds(data, [line.monotonic_ns for line in lines])
         depth = depth + np.interp(x, times, [float(line.slow_queue_depth) for line in lines])
-    return Chart(
+    return Timeline(
         "slow-queue", title, x=x, traces=(Trace("queue depth", "slow", depth),), window=window_of(data)
     )
 
 
-def _queue_wait(data: ReportData) -> Chart:
+def _queue_wait(data: ReportData) -> Timeline:
     title = "Time of a cache miss in the server"
     misses = _server_rate(data, "slow_requests")
     waits, services = _server_rate(data, "slow_wait_ns_total"), _server_rate(data, "slow_service_ns_total")
@@ -215,7 +215,7 @@ def _queue_wait(data: ReportData) -> Chart:
         shared: Floats = np.divide(total, misses[1], out=np.full(len(total), np.nan), where=some)
         return shared
 
-    return Chart(
+    return Timeline(
         "slow-wait",
         title,
         unit="ns",
@@ -228,28 +228,31 @@ def _queue_wait(data: ReportData) -> Chart:
     )
 
 
+PERCENTILES_NOTE = "The axis shows percentiles: 90 %, 99 %, 99.9 %."
+
+
 def percentile_chart(data: ReportData) -> Chart:
     """Return the percentile curve of the measure phase."""
-    title = "Latency by percentile"
-    if not data.loads:
-        return absent("percentiles", title, _no_load(data))
-    traces = []
-    for name, role, dash in (("response", "p50", None), ("service", "service", "dot")):
+    lines = []
+    for name, role, dash in (("response", "blue", None), ("service", "ink", "dot")):
         x, y = curve([getattr(load.latency, name) for load in data.loads])
         if len(x):
-            traces.append(Trace(name, role, y, x=x, dash=dash))
-    if not traces:
-        return absent("percentiles", title, "no request was answered in the measure phase")
+            lines.append(Series(name, x.tolist(), y.tolist(), role=role, dash=dash))
+    why = "no request was answered in the measure phase" if data.loads else _no_load(data)
+    return percentiles(lines, f"{PERCENTILES_NOTE} A gap between the curves is time before sending.", why)
+
+
+def percentiles(lines: Sequence[Series], note: str, why: str) -> Chart:
+    """Return the chart of curves whose x is 1/(1-quantile) and y a latency, ns; ``why`` there is none."""
     return Chart(
         "percentiles",
-        title,
-        kind="percentile",
-        unit="ns",
-        x=traces[0].x if traces[0].x is not None else np.array([]),
-        traces=tuple(traces),
-        log=True,
-        note="The axis shows percentiles: 90 %, 99 %, 99.9 %. A gap between the curves is time"
-        " before sending.",
+        "Latency by percentile",
+        tuple(lines),
+        x_kind="quantile",
+        y_unit="ns",
+        y_log=True,
+        note=note,
+        missing="" if lines else why,
     )
 
 

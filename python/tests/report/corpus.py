@@ -77,7 +77,6 @@ def _questions(folder: Path) -> Iterator[tuple[str, Question]]:
         write_run(folder / f"run-{side}", scale=scale)
         write_suite(folder / f"suite-{side}", ("tao", "feed"), scale=scale)
     yield "run", Question(("report", "run-a"))
-    yield "run-score", Question(("score", "run-a"), page=False)
     yield "runs-compared", Question(("compare", "run-a", "run-b"))
     yield "suite", Question(("report", "suite-a"))
     yield "suites-compared", Question(("compare", "suite-a", "suite-b"))
@@ -100,7 +99,6 @@ def _questions(folder: Path) -> Iterator[tuple[str, Question]]:
     yield "profile", Question(("profile", "show", "a.folded"))
     yield "profiles-compared", Question(("profile", "diff", "a.folded", "b.folded"))
     _golden("machine", folder)
-    yield "machine", Question(("machine", "show", "machine/machine.json"), page=False)
     yield (
         "machines-compared",
         Question(("machine", "diff", "machine/machine.json", "machine/other.json"), page=False),

@@ -28,7 +28,7 @@ def test_means_beside_a_chart_are_those_of_the_phase(tmp_path: Path) -> None:
     differ = False
     for chart, use in zip([*charts, *panels], uses, strict=True):
         assert use is not None
-        rows = {name: mean for name, mean, _, _ in chart.table}
+        rows = {name: mean for name, mean, _, _ in chart.summary_rows}
         assert rows["user"] == quantity(use.modes["user"], "ratio")
         assert rows["system"] == quantity(use.modes["system"], "ratio")
         differ |= use.modes["user"] != pytest.approx(float(np.nanmean(chart.traces[0].y)), rel=1e-6)

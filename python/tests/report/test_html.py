@@ -208,7 +208,7 @@ def test_the_percentile_chart_has_an_axis_of_percentiles(tmp_path: Path) -> None
         if chart.kind == "percentile"
     )
     data.close()
-    assert chart.table == []
+    assert chart.summary_rows == []
     median = data.run.metrics["response_p50_ns"].value
     assert median is not None
     assert re.search(r"response: median 16\d µs, 99 % 4\d\d µs", chart.summary.replace("\u202f", " "))

@@ -3,8 +3,7 @@
 import numpy as np
 
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, grid
-from steelyard.report.chart import Chart, Trace, absent
+from steelyard.report.answer import Cell, Section, Timeline, Trace, absent, grid
 from steelyard.report.format import MISSING
 from steelyard.report.unmeasured import unmeasured, without_missing, zeros_together
 
@@ -14,7 +13,9 @@ def _row(name: str, value: str, reason: str = "", level: str | None = None) -> t
 
 
 def test_rows_of_dashes_become_a_line_and_zeros_stay() -> None:
-    chart = Chart("c", "Clocks", x=np.array([0.0, 1.0]), traces=(Trace("a", "total", np.array([0.0, 1.0])),))
+    chart = Timeline(
+        "c", "Clocks", x=np.array([0.0, 1.0]), traces=(Trace("a", "total", np.array([0.0, 1.0])),)
+    )
     section = Section(
         "s",
         "S",

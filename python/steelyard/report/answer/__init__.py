@@ -13,6 +13,7 @@ from steelyard.report.answer.tables import (
     table_of,
     written,
 )
+from steelyard.report.answer.timelines import Floats, Timeline, Trace, absent
 from steelyard.report.answer.tree import (
     Answer,
     Block,
@@ -32,6 +33,7 @@ __all__ = [
     "Chart",
     "Column",
     "Figure",
+    "Floats",
     "Fragment",
     "Heat",
     "Mark",
@@ -41,6 +43,9 @@ __all__ = [
     "Series",
     "Table",
     "Tile",
+    "Timeline",
+    "Trace",
+    "absent",
     "cell",
     "grid",
     "is_finite",

@@ -5,7 +5,7 @@ style gives each role its colour in light and in dark.
 
 Invariant: a chart without a finite value is not drawn, and its place says why.
 
-Not here: drawing (``templates/answer.js``).
+Not here: drawing (``templates/charts.js``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+import numpy as np
 
 from steelyard.report import format as fmt
 
@@ -45,6 +47,8 @@ class Series:
     """What each point is, for whoever points at it."""
     size: float | None = None
     """Diameter of points in pixels."""
+    symbol: str | None = None
+    """Shape of points: ``circle``, ``square``, ``diamond``, ``cross``, ``x``, ``triangle-up``."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,8 @@ class Band:
 class Chart:
     """Series on one pair of axes.
 
-    ``x_kind`` is ``number``, ``name`` (a row of categories in the order of their first appearance) or
-    ``time``. ``horizontal`` lays bars along the x axis: names stand at the left, and then ``x`` of a series
+    ``x_kind`` is ``number``, ``name`` (a row of categories in the order of their first appearance),
+    ``horizontal`` lays bars along the x axis: names stand at the left, and then ``x`` of a series
     still are the names and ``y`` the figures. ``stacked`` puts bars and areas upon each other.
     """
 
@@ -95,8 +99,23 @@ class Chart:
     bands: tuple[Band, ...] = ()
     note: str = ""
     height: int = 320
+    size: str = "normal"
     missing: str = ""
     """Why there is nothing to draw."""
+    wide: bool = False
+    """Whether it has a row of its own."""
+    has_named_parts: bool = False
+    """Whether parts of stacked bars have their names on them where there is room, and below the chart."""
+
+    @property
+    def parts(self) -> tuple[Series, ...]:
+        """Return what a legend below the chart names."""
+        return self.series if self.has_named_parts else ()
+
+    @property
+    def summary_rows(self) -> list[tuple[str, str, str, str]]:
+        """Return what its table of values has: of points that tables show, nothing."""
+        return []
 
     @property
     def is_drawable(self) -> bool:
@@ -106,6 +125,9 @@ class Chart:
     @property
     def summary(self) -> str:
         """The chart in words, for whoever cannot see it."""
+        if self.x_kind == "quantile":
+            parts = [f"{series.name}: {self._quantiles(series)}" for series in self.series]
+            return f"{self.title}. {'; '.join(parts)}."
         parts = []
         for series in self.series[:8]:
             known = [float(y) for y in series.y if y is not None and is_finite(y)]
@@ -131,6 +153,7 @@ class Chart:
             "yRange": None if self.y_range is None else [self._y(end) for end in self.y_range],
             "fromZero": self.from_zero,
             "horizontal": self.horizontal,
+            "namedParts": self.has_named_parts,
             "stacked": self.stacked,
             "marks": [
                 {
@@ -146,6 +169,11 @@ class Chart:
                 for b in self.bands
             ],
         }
+
+    def _quantiles(self, series: Series) -> str:
+        ticks = ((2.0, "median"), (100.0, "99 %"), (1000.0, "99.9 %"))
+        known = [at for at in ticks if len(series.x) and at[0] <= series.x[-1]]
+        return ", ".join(f"{name} {fmt.quantity(_at(x, series), self.y_unit)}" for x, name in known)
 
     def _x(self, value: Any) -> Any:
         if self.x_kind == "time":
@@ -173,7 +201,13 @@ class Chart:
             spec["labels"] = [text[:_NAME_LENGTH] for text in series.labels]
         if series.size is not None:
             spec["size"] = series.size
+        if series.symbol is not None:
+            spec["symbol"] = series.symbol
         return spec
+
+
+def _at(x: float, series: Series) -> float:
+    return float(np.interp(x, series.x, [math.nan if y is None else y for y in series.y]))
 
 
 @dataclass(frozen=True)
@@ -198,10 +232,28 @@ class Heat:
     x_title: str = ""
     y_title: str = ""
     note: str = ""
-    height: int | None = None
+    cells_high: int | None = None
+    """Pixels of the whole map; by default as its rows need."""
+    size: str = "normal"
     missing: str = ""
+    wide: bool = False
     on_terminal: bool = False
     """Whether a terminal and CSV show it, as a table."""
+
+    @property
+    def height(self) -> int:
+        """Return the pixels of the map."""
+        return min(self.cells_high or 110 + 26 * max(3, len(self.rows)), 2400)
+
+    @property
+    def parts(self) -> tuple[Series, ...]:
+        """Return what a legend names: the colour bar says it."""
+        return ()
+
+    @property
+    def summary_rows(self) -> list[tuple[str, str, str, str]]:
+        """Return what its table of values has: nothing."""
+        return []
 
     @property
     def is_drawable(self) -> bool:

@@ -75,7 +75,6 @@ def render(answer: Answer, *, folder: Path | None = None) -> str:
         folder=folder,
         nonce=nonce,
         styles=("tax.css", "answer.css"),
-        script="answer.js",
     )
 
 
@@ -111,15 +110,4 @@ def _block(block: Block, nonce: str) -> dict[str, Any]:
         return {"kind": "fragment", "html": Markup(block.make(nonce))}  # noqa: S704
     if not block.is_drawable:
         return {"kind": "absent", "title": block.title, "reason": block.missing or "nothing was recorded"}
-    height = getattr(block, "height", None)
-    if height is None:
-        height = 110 + 26 * max(3, len(block.rows))  # type: ignore[union-attr]
-    return {
-        "kind": "chart",
-        "id": block.id,
-        "title": block.title,
-        "note": block.note,
-        "summary": block.summary,
-        "height": min(int(height), 2400),
-        "wide": False,
-    }
+    return {"kind": "chart", "chart": block, "wide": block.wide}

@@ -14,7 +14,7 @@ from typing import Any
 
 from steelyard.report.answer.charts import Chart, Heat
 from steelyard.report.answer.tables import Table
-from steelyard.report.chart import Chart as RunChart
+from steelyard.report.answer.timelines import Timeline
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Fragment:
     make: Callable[[str], str]
 
 
-Block = Table | Chart | RunChart | Heat | Paragraph | Notes | Fragment
+Block = Table | Chart | Timeline | Heat | Paragraph | Notes | Fragment
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Section:
         return tuple(block for block in self.blocks if isinstance(block, Table))
 
     @property
-    def charts(self) -> tuple[Chart | RunChart | Heat, ...]:
+    def charts(self) -> tuple[Chart | Timeline | Heat, ...]:
         """Return the blocks that are charts."""
-        return tuple(block for block in self.blocks if isinstance(block, Chart | RunChart | Heat))
+        return tuple(block for block in self.blocks if isinstance(block, Chart | Timeline | Heat))
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,24 @@ from steelyard._base import SteelyardError
 from steelyard.analyze.stages import requests_of, stage_gains
 from steelyard.records import CapacityProbe, CapacityResult, RankStats, Record, SweepResult, read, read_lines
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, Table, grid
-from steelyard.report.chart import Chart, Mark, Trace, absent
+from steelyard.report.answer import (
+    Band,
+    Cell,
+    Chart,
+    Mark,
+    Section,
+    Series,
+    Table,
+    Timeline,
+    absent,
+    grid,
+)
 from steelyard.report.model import ReportData
 from steelyard.report.sections import load_sections
 
 R = TypeVar("R", bound=Record)
 _OUTCOMES = {"met": ("met", "valid"), "unmet": ("not met", "invalid"), "generator": ("generator", "suspect")}
-_SYMBOLS = (("met", "fast", "circle"), ("unmet", "slow", "x"), ("generator", "bound", "triangle-up"))
+_SYMBOLS = (("met", "green", "circle"), ("unmet", "red", "x"), ("generator", "ink", "triangle-up"))
 """Outcomes of probes with the role and the symbol that charts give them."""
 _PURPOSES = {
     "unloaded": "without a queue",
@@ -78,7 +88,7 @@ def _without_cache(section: Section) -> Section:
     kept = tuple(
         chart
         for chart in section.blocks
-        if isinstance(chart, Chart) and chart.id in ("throughput", "latency", "percentiles")
+        if isinstance(chart, Chart | Timeline) and chart.id in ("throughput", "latency", "percentiles")
     )
     return Section(section.anchor, section.title, (*kept,), section.intro)
 
@@ -112,37 +122,36 @@ def _curve(search: CapacityResult, sweep: SweepResult | None, at: int, count: in
     name, bound = bounded or ("p95", None)
     title = f"{name} of response time over the rate offered"
     title += f", instance {at + 1}" if count > 1 else ""
-    traces = []
+    lines = []
     if sweep is not None and sweep.points:
-        rates = np.array([point.rate_per_s for point in sweep.points])
-        for which, role in (("p50", "p50"), (name, "p99")):
-            y = np.array([_at(point.latency.response, which) for point in sweep.points])
-            traces.append(Trace(f"sweep, {which}", role, y, x=rates, mode="lines+markers"))
-    traces += _outcomes(search, [_at(probe.response, name) for probe in search.probes])
+        rates = [point.rate_per_s for point in sweep.points]
+        for which, role in (("p50", "blue"), (name, "red")):
+            y = [_at(point.latency.response, which) for point in sweep.points]
+            lines.append(Series(f"sweep, {which}", rates, y, role=role))
+    lines += _outcomes(search, [_at(probe.response, name) for probe in search.probes])
     marks = [] if bound is None else [Mark("y", bound, f"objective: {name} ≤ {fmt.quantity(bound, 'ns')}")]
-    band = _band(search)
+    bands = _bands(search)
     if search.estimate_per_s is not None:
         marks.append(Mark("x", search.estimate_per_s, f"{fmt.significant(search.estimate_per_s)}/s"))
     return Chart(
         f"curve-{at}",
         title,
-        kind="curve",
-        unit="ns",
-        x=traces[0].x if traces and traces[0].x is not None else np.array([]),
-        traces=tuple(traces),
-        log=True,
+        tuple(lines),
         x_title="requests/s offered",
+        x_unit="1/s",
+        y_unit="ns",
+        y_log=True,
         marks=tuple(marks),
-        band=band,
+        bands=bands,
         note="The shaded range is the interval of the capacity; the line is the best estimate."
-        if band is not None
+        if bands
         else "",
     )
 
 
-def _outcomes(search: CapacityResult, values: Sequence[float]) -> list[Trace]:
-    """Return one trace of points for each outcome of a probe; ``values`` has one for each probe."""
-    traces = []
+def _outcomes(search: CapacityResult, values: Sequence[float]) -> list[Series]:
+    """Return one series of points for each outcome of a probe; ``values`` has one for each probe."""
+    made = []
     for outcome, role, symbol in _SYMBOLS:
         chosen = [
             (probe.rate_per_s, value)
@@ -150,17 +159,17 @@ def _outcomes(search: CapacityResult, values: Sequence[float]) -> list[Trace]:
             if probe.outcome == outcome
         ]
         if chosen:
-            x, y = np.array(chosen).T
+            xs, ys = zip(*chosen, strict=True)
             label = f"probes: objective {_OUTCOMES[outcome][0]}"
-            traces.append(Trace(label, role, y, x=x, mode="markers", symbol=symbol))
-    return traces
+            made.append(Series(label, xs, ys, "points", role, size=9, symbol=symbol))
+    return made
 
 
-def _band(search: CapacityResult) -> tuple[float, float] | None:
+def _bands(search: CapacityResult) -> tuple[Band, ...]:
     interval = search.interval
     if interval is None or interval.low_per_s is None or interval.high_per_s is None:
-        return None
-    return interval.low_per_s, interval.high_per_s
+        return ()
+    return (Band(interval.low_per_s, interval.high_per_s, role="blue"),)
 
 
 def _fits(search: CapacityResult, at: int, count: int) -> list[Chart]:
@@ -174,9 +183,9 @@ def _fits(search: CapacityResult, at: int, count: int) -> list[Chart]:
         next((criterion.ratio for criterion in probe.criteria if criterion.name == name), float("nan"))
         for probe in search.probes
     ]
-    x = np.array([point.rate_per_s for point in search.curve])
-    traces = [
-        Trace(label, "p50", np.array([getattr(point, field) for point in search.curve]), x=x, dash=dash)
+    rates = [point.rate_per_s for point in search.curve]
+    lines = [
+        Series(label, rates, [getattr(point, field) for point in search.curve], dash=dash)
         for label, field, dash in (
             ("fitted curve", "ratio", None),
             ("5 % point of it", "low_ratio", "dot"),
@@ -191,13 +200,12 @@ def _fits(search: CapacityResult, at: int, count: int) -> list[Chart]:
         Chart(
             f"fit-{at}",
             title + (f", instance {at + 1}" if count > 1 else ""),
-            kind="curve",
-            unit="1",
-            x=x,
-            traces=(*traces, *_outcomes(search, shares)),
+            (*lines, *_outcomes(search, shares)),
             x_title="requests/s offered",
+            x_unit="1/s",
+            y_unit="ratio",
             marks=tuple(marks),
-            band=_band(search),
+            bands=_bands(search),
             note="Points are measured probes. The curve is the model fitted to all of them; the shaded"
             " range is the interval of the rate at which it crosses the allowed share.",
         )

@@ -11,8 +11,7 @@ import numpy as np
 from steelyard._base import SteelyardError, read_regular
 from steelyard.bench.stack.hadoop.benchmark import ROUNDS
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, grid
-from steelyard.report.chart import Chart, Trace, absent
+from steelyard.report.answer import Cell, Section, Timeline, Trace, absent, grid
 from steelyard.report.model import ReportData
 from steelyard.report.running import running
 from steelyard.report.workload_charts import seconds, window_of
@@ -72,7 +71,7 @@ def _words(name: str) -> str:
     return f"{job}: {_WORDS[phase]}" if job else _WORDS[phase]
 
 
-def _running(data: ReportData, rounds: list[dict[str, Any]]) -> Chart:
+def _running(data: ReportData, rounds: list[dict[str, Any]]) -> Timeline:
     """Return the tasks that ran at each moment, by phase."""
     traces = []
     names = list(rounds[0]["phases"]) if rounds else []
@@ -85,7 +84,7 @@ def _running(data: ReportData, rounds: list[dict[str, Any]]) -> Chart:
         traces.append(Trace(_words(name), f"line{at}", y, x=x))
     if not traces:
         return absent("tasks", "Running tasks", "the run left no times of tasks")
-    return Chart("tasks", "Running tasks", unit="1", traces=tuple(traces), window=window_of(data))
+    return Timeline("tasks", "Running tasks", unit="1", traces=tuple(traces), window=window_of(data))
 
 
 def _figure(value: float | None, unit: str) -> Cell:

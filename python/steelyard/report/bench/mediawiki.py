@@ -13,9 +13,8 @@ from typing import Any
 from steelyard._base import RecordError, read_regular
 from steelyard.records import Metric
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, Table, grid
+from steelyard.report.answer import Cell, Chart, Section, Table, Timeline, grid
 from steelyard.report.bench.operation_table import operation_section
-from steelyard.report.chart import Chart
 from steelyard.report.model import ReportData
 from steelyard.report.sections import load_sections
 
@@ -54,7 +53,9 @@ def sections(data: ReportData) -> list[Section]:
         )
     for section in load_sections(data):
         kept = tuple(
-            chart for chart in section.blocks if isinstance(chart, Chart) and chart.id in _LOAD_CHARTS
+            chart
+            for chart in section.blocks
+            if isinstance(chart, Chart | Timeline) and chart.id in _LOAD_CHARTS
         )
         shown.append(Section(section.anchor, section.title, (*kept,), section.intro))
     return shown

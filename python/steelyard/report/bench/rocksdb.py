@@ -7,8 +7,7 @@ import numpy as np
 
 from steelyard.bench.rocksdb.output import rates
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, grid
-from steelyard.report.chart import Chart, Trace, absent
+from steelyard.report.answer import Cell, Section, Timeline, Trace, absent, grid
 from steelyard.report.model import ReportData
 from steelyard.report.workload_charts import window_of
 
@@ -29,7 +28,7 @@ def sections(data: ReportData) -> list[Section]:
             name = f"{step.name} and its writes" if step.name.startswith(_WRITING) else step.name
             traces.append(Trace(name, f"line{at % 8}", np.asarray(values), x=x, mode="lines+markers"))
     chart = (
-        Chart("throughput", "Throughput", unit="1/s", traces=tuple(traces), window=window_of(data))
+        Timeline("throughput", "Throughput", unit="1/s", traces=tuple(traces), window=window_of(data))
         if traces
         else absent("throughput", "Throughput", "no step lasted two seconds")
     )

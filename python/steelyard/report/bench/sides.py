@@ -19,7 +19,7 @@ from steelyard.analyze.profiles.figures import ReadProfile
 from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.run_files import COUNTERS, PROFILE, TOP_DOWN_HOOK
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Fragment, Section, grid
+from steelyard.report.answer import Cell, Chart, Fragment, Section, Timeline, grid
 from steelyard.report.counters.sections import equation, icicle
 from steelyard.report.counters.words import (
     Line,
@@ -222,7 +222,7 @@ def _profiled(data: ReportData) -> Section:
     ]
     first = next(iter(found))
     title = f"Samples of the {first} over time"
-    charts = (
+    charts: tuple[Chart | Timeline, ...] = (
         tax_chart([(side, tax) for side, (_, tax) in found.items()]),
         *run_time_charts(_profiles(data)[first], data.zero_ns, title),
     )

@@ -11,8 +11,7 @@ import numpy as np
 from steelyard._base import SteelyardError, read_regular
 from steelyard.bench.spark.metrics import STEPS
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, grid
-from steelyard.report.chart import Chart, Trace, absent
+from steelyard.report.answer import Cell, Section, Timeline, Trace, absent, grid
 from steelyard.report.model import ReportData
 from steelyard.report.running import running
 from steelyard.report.workload_charts import seconds, window_of
@@ -124,7 +123,7 @@ def _stages(data: ReportData) -> dict[str, Any]:
     return found
 
 
-def _running(data: ReportData, queries: list[dict[str, Any]]) -> Chart:
+def _running(data: ReportData, queries: list[dict[str, Any]]) -> Timeline:
     """Return the tasks that ran at each moment, by stage."""
     traces = []
     for at, step in enumerate(STEPS):
@@ -138,7 +137,9 @@ def _running(data: ReportData, queries: list[dict[str, Any]]) -> Chart:
     if not traces:
         return absent("tasks", "Running tasks", "the run left no times of tasks")
     note = "Spark notes the end of a task shortly after the start of the next: both count for a moment."
-    return Chart("tasks", "Running tasks", unit="1", traces=tuple(traces), window=window_of(data), note=note)
+    return Timeline(
+        "tasks", "Running tasks", unit="1", traces=tuple(traces), window=window_of(data), note=note
+    )
 
 
 def _row(query: str, step: str, stage: dict[str, Any], slots: int) -> tuple[Cell, ...]:

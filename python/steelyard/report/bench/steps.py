@@ -13,13 +13,12 @@ from steelyard.analyze.pressure.intensities import Intensities, intensities
 from steelyard.bench.load.merge import merged
 from steelyard.records import IntervalRow, LoadResult, read
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, grid
+from steelyard.report.answer import Cell, Chart, Floats, Section, Series, Timeline, Trace, absent, grid
 from steelyard.report.characterize.table import PART_WORDS
-from steelyard.report.chart import Chart, Floats, Trace, absent
 from steelyard.report.model import ReportData
-from steelyard.report.workload_charts import curve, seconds, window_of
+from steelyard.report.workload_charts import PERCENTILES_NOTE, curve, percentiles, seconds, window_of
 
-_ROLES = tuple(f"line{at}" for at in range(8))
+_ROLES = ("blue", "red", "green", "purple", "orange", "sky", "ink", "yellow")
 """Roles of the steps' curves, which give them their colours."""
 _COLUMNS = (
     "step",
@@ -104,7 +103,7 @@ def _load_of(data: ReportData, step: str) -> LoadResult | None:
     return (loads[0] if len(loads) == 1 else merged(loads)) if loads else None
 
 
-def _throughput(data: ReportData, loads: list[tuple[str, LoadResult]]) -> Chart:
+def _throughput(data: ReportData, loads: list[tuple[str, LoadResult]]) -> Timeline:
     traces = []
     for at, (name, load) in enumerate(loads):
         rows = [row for row in load.series if row.phase == "measure" and row.end_ns > row.begin_ns]
@@ -112,7 +111,7 @@ def _throughput(data: ReportData, loads: list[tuple[str, LoadResult]]) -> Chart:
         times = [moment for row in rows for moment in (row.begin_ns, row.end_ns)]
         rates: Floats = np.repeat([_rate(row) for row in rows], 2)
         traces.append(Trace(name, _ROLES[at % len(_ROLES)], rates, x=seconds(data, times)))
-    return Chart("throughput", "Throughput", unit="1/s", traces=tuple(traces), window=window_of(data))
+    return Timeline("throughput", "Throughput", unit="1/s", traces=tuple(traces), window=window_of(data))
 
 
 def _rate(row: IntervalRow) -> float:
@@ -120,22 +119,12 @@ def _rate(row: IntervalRow) -> float:
 
 
 def _percentiles(loads: list[tuple[str, LoadResult]]) -> Chart:
-    traces = []
+    lines = []
     for at, (name, load) in enumerate(loads):
         x, y = curve([load.latency.response])
         if len(x):
-            traces.append(Trace(name, _ROLES[at % len(_ROLES)], y, x=x))
-    if not traces:
-        return absent("percentiles", "Latency by percentile", "no request was answered")
-    return Chart(
-        "percentiles",
-        "Latency by percentile",
-        kind="percentile",
-        unit="ns",
-        traces=tuple(traces),
-        log=True,
-        note="The axis shows percentiles: 90 %, 99 %, 99.9 %.",
-    )
+            lines.append(Series(name, x.tolist(), y.tolist(), role=_ROLES[at % len(_ROLES)]))
+    return percentiles(lines, PERCENTILES_NOTE, "no request was answered")
 
 
 def _latency_row(name: str, load: LoadResult) -> tuple[Cell, ...]:

@@ -12,8 +12,7 @@ from steelyard._base import SteelyardError
 from steelyard.decide.score import Score
 from steelyard.records import TaxBenchmark, TaxMeasure, TaxResult, TaxScore, read
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, Table, grid
-from steelyard.report.chart import absent
+from steelyard.report.answer import Cell, Section, Table, absent, grid
 from steelyard.stats.intervals import geometric_mean
 
 if TYPE_CHECKING:

@@ -8,21 +8,18 @@ Not here: how the figures were made (``bench.transcode``).
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from steelyard._base import SteelyardError
 from steelyard.bench.transcode.metrics import bits_per_pixel, cell, cells, mean_time_s
 from steelyard.bench.transcode.record import KindRecord, TranscodeResult
 from steelyard.records import read
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, grid
-from steelyard.report.chart import Chart, Trace, absent
+from steelyard.report.answer import Cell, Chart, Section, Series, absent, grid
 
 if TYPE_CHECKING:
     from steelyard.report.model import ReportData
 
 NAMES = {"x264": "x264", "svtav1": "SVT-AV1", "libaom": "libaom"}
-_ROLES = {"x264": "line0", "svtav1": "line1", "libaom": "line2"}
+_ROLES = {"x264": "blue", "svtav1": "red", "libaom": "green"}
 _SYMBOLS = {"x264": "circle", "svtav1": "square", "libaom": "diamond"}
 _NONE = Cell("–")
 
@@ -111,7 +108,7 @@ class _Point:
 
 def _chart(anchor: str, title: str, points: Sequence[_Point], across: str, x_title: str, note: str) -> Chart:
     """Return PSNR over one attribute of the points, with a line per encoder."""
-    traces = []
+    lines = []
     for encoder in dict.fromkeys(point.encoder for point in points):
         places = [
             (x, point.psnr)
@@ -119,29 +116,23 @@ def _chart(anchor: str, title: str, points: Sequence[_Point], across: str, x_tit
             if point.encoder == encoder and (x := getattr(point, across)) and point.psnr
         ]
         if places:
-            x, y = np.array(places).T
-            traces.append(
-                Trace(
-                    NAMES.get(encoder, encoder),
-                    _ROLES.get(encoder, "line3"),
-                    y,
-                    x=x,
-                    mode="lines+markers",
-                    symbol=_SYMBOLS.get(encoder),
-                )
+            xs, ys = zip(*places, strict=True)
+            symbol = _SYMBOLS.get(encoder)
+            lines.append(
+                Series(NAMES.get(encoder, encoder), xs, ys, role=_ROLES.get(encoder, "purple"), symbol=symbol)
             )
-    if not traces:
-        return absent(anchor, title, next((p.missing for p in points if p.missing), None))
     return Chart(
         anchor,
         title,
-        kind="curve",
-        unit="dB",
-        traces=tuple(traces),
+        tuple(lines),
         x_title=x_title,
+        x_unit="1/s" if across == "speed" else "bit/pixel",
         x_log=across == "speed",
-        x_suffix="/s" if across == "speed" else " bit/pixel",
+        y_unit="dB",
         note=note,
+        missing=""
+        if lines
+        else next((p.missing for p in points if p.missing), None) or "nothing was recorded",
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.workload import measured_intensities
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Fragment, Section, Table, grid
+from steelyard.report.answer import Cell, Chart, Fragment, Section, Table, Timeline, grid
 from steelyard.report.characterize.table import PART_WORDS, cost_line, time_split
 from steelyard.report.characterize.vmstat import vmstat_sections
 from steelyard.report.counters.sections import sections as counter_sections
@@ -184,7 +184,10 @@ def _profile(data: ReportData) -> Section:
         facts.get("reason", ""),
         _kernel_apart(data, use),
     ]
-    charts = (tax_chart([("this run", tax)]), *run_time_charts(read, data.zero_ns))
+    charts: tuple[Chart | Timeline, ...] = (
+        tax_chart([("this run", tax)]),
+        *run_time_charts(read, data.zero_ns),
+    )
     return Section(
         "profile",
         "Profile",

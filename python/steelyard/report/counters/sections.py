@@ -16,8 +16,7 @@ from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.operations.power import package_power
 from steelyard.records import Level
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Fragment, Section, Table, grid
-from steelyard.report.chart import Chart, Trace
+from steelyard.report.answer import Cell, Chart, Fragment, Section, Series, Table, grid
 from steelyard.report.counters.words import (
     Line,
     bounds_text,
@@ -179,17 +178,11 @@ def equation(use: CounterUse) -> str:
 
 
 def _ipc(points: list[tuple[float, float]]) -> Chart:
-    import numpy as np
-
-    times = np.array([time for time, _ in points])
-    values = np.array([value for _, value in points])
+    times, values = zip(*points, strict=True)
     return Chart(
         "ipc",
         "Instructions per cycle over time",
-        kind="curve",
-        unit="1",
-        x=times,
-        traces=(Trace("IPC", "blue", values),),
+        (Series("IPC", times, values),),
         x_title="seconds since perf began",
         y_title="IPC per thread",
     )

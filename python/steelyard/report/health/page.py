@@ -56,7 +56,7 @@ def render(result: HealthResult, comparison: Comparison, folder: Path | None = N
         {"charts": charts},
         folder=folder,
         styles=("health.css",),
-        script="health.js",
+        scripts=("health.js",),
     )
 
 

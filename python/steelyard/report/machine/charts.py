@@ -1,6 +1,6 @@
 """Charts of the machine: CPU by mode, run queue, pressure, memory, network, disks, frequency, power.
 
-In: `ReportData` with its recording. Out: `Chart`s. Up to `PANELS_AT_MOST` CPUs get a panel each; more become
+In: `ReportData` with its recording. Out: `Timeline`s. Up to `PANELS_AT_MOST` CPUs get a panel each; more are
 the rows of a heat map. Network and disk charts leave out idle devices and say how many.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from steelyard.analyze.conditions import MODES, CpuSetUse, CpuUse
 from steelyard.analyze.pressure.panels import mode_shares
-from steelyard.report.chart import Chart, Floats, Trace, absent
+from steelyard.report.answer import Floats, Timeline, Trace, absent
 from steelyard.report.format import quantity
 from steelyard.report.model import ReportData
 from steelyard.report.workload_charts import seconds, window_of
@@ -31,7 +31,7 @@ def _series(data: ReportData, source: str, columns: Sequence[str] | None = None,
     return data.recording.series(source, data.begin_ns, data.end_ns, columns, points)
 
 
-def cpu_charts(data: ReportData) -> tuple[list[Chart], list[Chart]]:
+def cpu_charts(data: ReportData) -> tuple[list[Timeline], list[Timeline]]:
     """Return the charts of CPU sets, and the panels (or heat maps) of single CPUs."""
     # The kernel counts modes in ticks of 10 ms or less: over a second they are shares in steps of 1 %.
     points = int(min(200, max(10, (data.end_ns - data.begin_ns) / 1e9)))
@@ -116,7 +116,7 @@ def _cpu_set(
     shares: dict[str, Floats],
     cpus: Sequence[int],
     each: CpuSetUse,
-) -> Chart:
+) -> Timeline:
     rows = [row for row, cpu in enumerate(cpus) if cpu in each.cpus or not each.cpus]
     if not rows:
         return absent(chart_id, title, "none of these CPUs was read")
@@ -141,7 +141,7 @@ def _stacked(
     shares: dict[str, Floats],
     size: str,
     whole: CpuUse | None,
-) -> Chart:
+) -> Timeline:
     """Return shares of modes over time; ``whole`` are those of the measure phase."""
     # A mode that never reached half a percent is a line of no height and a word in the legend.
     modes = [
@@ -149,7 +149,7 @@ def _stacked(
         for mode in _DRAWN_MODES
         if mode in ("user", "system") or np.nanmax(np.nan_to_num(shares[mode]), initial=0.0) >= 0.005
     ]
-    return Chart(
+    return Timeline(
         chart_id,
         title,
         unit="ratio",
@@ -172,18 +172,18 @@ def _stacked(
 
 def _heat(
     data: ReportData, chart_id: str, title: str, x: Floats, values: Floats, cpus: Sequence[int]
-) -> Chart:
+) -> Timeline:
     rows = tuple(str(cpu) for cpu in cpus)
     traces = tuple(Trace(row, "heat", values[index]) for index, row in enumerate(rows))
-    return Chart(
+    return Timeline(
         chart_id, title, kind="heat", unit="ratio", x=x, traces=traces, rows=rows, y_title="CPU",
         window=window_of(data), y_range=(0.0, 1.0), size="tall" if len(rows) > 64 else "normal",
     )  # fmt: skip
 
 
-def machine_charts(data: ReportData) -> list[Chart]:
+def machine_charts(data: ReportData) -> list[Timeline]:
     """Return the charts of everything but the CPUs' modes."""
-    makers: tuple[Callable[[ReportData], Chart], ...] = (
+    makers: tuple[Callable[[ReportData], Timeline], ...] = (
         _memory, _network, _run_queue, _switches, _pressure, _disk, _frequency, _power, _thermal,
     )  # fmt: skip
     return [make(data) for make in makers]
@@ -198,7 +198,7 @@ def _lines(
     unit: str,
     scale: float = 1.0,
     note: str = "",
-) -> Chart:
+) -> Timeline:
     """Return a chart of columns (column, name, role) of a source without labels."""
     series = _series(data, source, [column for column, _, _ in columns])
     if series.missing is not None or not series.entities:
@@ -208,7 +208,7 @@ def _lines(
     known = tuple(trace for trace in traces if np.isfinite(trace.y).any())
     if not known:
         return absent(chart_id, title, "no reading succeeded")
-    return Chart(
+    return Timeline(
         chart_id, title, unit=unit, x=seconds(data, entity.time_ns.tolist()), traces=known,
         window=window_of(data), note=note,
     )  # fmt: skip
@@ -219,7 +219,7 @@ def _band(entity: EntitySeries, column: str, name: str, role: str, scale: float)
     return Trace(name, role, band.mean * scale, band.low * scale, band.high * scale)
 
 
-def _memory(data: ReportData) -> Chart:
+def _memory(data: ReportData) -> Timeline:
     title = "Memory"
     series = _series(
         data,
@@ -240,7 +240,7 @@ def _memory(data: ReportData) -> Chart:
         name = "server resident" if len(data.cache_stats) == 1 else f"server {index} resident"
         times = seconds(data, [line.monotonic_ns for line in lines])
         traces.append(Trace(name, "fast", np.array(resident), x=times))
-    return Chart(
+    return Timeline(
         "memory", title, unit="bytes", x=seconds(data, entity.time_ns.tolist()), traces=tuple(traces),
         window=window_of(data), note=f"The machine has {total}.",
     )  # fmt: skip
@@ -265,7 +265,7 @@ def _pairs(
     source: str,
     label: str,
     sides: Sequence[tuple[str, str, str]],
-) -> Chart:
+) -> Timeline:
     """Return a chart of two directions per entity; ``sides`` are (column, word, dash)."""
     columns = [column for column, _, _ in sides]
     series = _series(data, source, columns)
@@ -286,34 +286,34 @@ def _pairs(
             traces.append(Trace(name, role, band.mean, band.low, band.high, x=x, dash=dash or None))
     note = f"Not shown: {hidden} that moved less."
     note = note if hidden else ""
-    return Chart(
+    return Timeline(
         chart_id, title, unit="bytes/s", x=seconds(data, shown[0].time_ns.tolist()), traces=tuple(traces),
         window=window_of(data), note=note,
     )  # fmt: skip
 
 
-def _network(data: ReportData) -> Chart:
+def _network(data: ReportData) -> Timeline:
     sides = (("received_bytes", "received", ""), ("sent_bytes", "sent", "dot"))
     return _pairs(data, "network", "Network", "network", "interface", sides)
 
 
-def _disk(data: ReportData) -> Chart:
+def _disk(data: ReportData) -> Timeline:
     sides = (("read_bytes", "read", ""), ("written_bytes", "written", "dot"))
     return _pairs(data, "disk", "Disks", "disk", "device", sides)
 
 
-def _run_queue(data: ReportData) -> Chart:
+def _run_queue(data: ReportData) -> Timeline:
     note = "Tasks that run or wait for a CPU, at the moment of each reading."
     columns = (("runnable", "runnable", "total"), ("blocked", "blocked on I/O", "slow"))
     return _lines(data, "run-queue", "Run queue", "scheduler", columns, "1", note=note)
 
 
-def _switches(data: ReportData) -> Chart:
+def _switches(data: ReportData) -> Timeline:
     columns = (("context_switches", "context switches", "total"),)
     return _lines(data, "switches", "Context switches", "scheduler", columns, "1/s")
 
 
-def _pressure(data: ReportData) -> Chart:
+def _pressure(data: ReportData) -> Timeline:
     title = "Pressure (PSI, some)"
     series = _series(data, "pressure", ["some_ns"])
     if series.missing is not None or not series.entities:
@@ -328,7 +328,7 @@ def _pressure(data: ReportData) -> Chart:
         )
         for entity in series.entities
     )
-    return Chart(
+    return Timeline(
         "pressure", title, unit="ratio", x=seconds(data, series.entities[0].time_ns.tolist()), traces=traces,
         window=window_of(data), y_range=(0.0, 1.0), note="Share of time in which some task waited for it.",
     )  # fmt: skip
@@ -336,7 +336,7 @@ def _pressure(data: ReportData) -> Chart:
 
 def _over_entities(
     data: ReportData, chart_id: str, title: str, source: str, column: str, unit: str, scale: float, name: str
-) -> Chart:
+) -> Timeline:
     """Return the mean of a column over all entities, with the extremes as a band."""
     series = _series(data, source, [column])
     if series.missing is not None or not series.entities:
@@ -346,19 +346,19 @@ def _over_entities(
     if not known.any():
         return absent(chart_id, title, "no reading succeeded")
     seen = values[:, known] * scale
-    return Chart(
+    return Timeline(
         chart_id, title, unit=unit, x=seconds(data, middles[known].tolist()), window=window_of(data),
         traces=(Trace(name, "total", _mean(seen), np.nanmin(seen, axis=0), np.nanmax(seen, axis=0)),),
         note="The band spans the lowest to the highest.",
     )  # fmt: skip
 
 
-def _frequency(data: ReportData) -> Chart:
+def _frequency(data: ReportData) -> Timeline:
     title = "CPU frequency"
     return _over_entities(data, "frequency", title, "cpufreq", "frequency_hz", "hz", 1.0, "mean of all CPUs")
 
 
-def _power(data: ReportData) -> Chart:
+def _power(data: ReportData) -> Timeline:
     title = "Power"
     series = _series(data, "power", ["energy_uj", "power_uw"])
     if series.missing is not None or not series.entities:
@@ -373,10 +373,10 @@ def _power(data: ReportData) -> Chart:
     if not traces:
         return absent("power", title, "no domain could be read")
     x = traces[0].x if traces[0].x is not None else np.array([])
-    return Chart("power", title, unit="w", x=x, traces=tuple(traces), window=window_of(data))
+    return Timeline("power", title, unit="w", x=x, traces=tuple(traces), window=window_of(data))
 
 
-def _thermal(data: ReportData) -> Chart:
+def _thermal(data: ReportData) -> Timeline:
     title = "Temperature"
     return _over_entities(
         data, "temperature", title, "thermal", "temperature_mc", "celsius", 1e-3, "mean of all zones"

@@ -91,7 +91,7 @@ def _matrix(rows: Sequence[Row]) -> Section:
         cells=[[_cell_text(row, part) for part in PARTS] for row in rows],
         labels=[[_label(row, part) for part in PARTS] for row in rows],
         note="● marks a pressure point. An empty cell has no limit, or was not measured.",
-        height=120 + 44 * max(2, len(rows)),
+        cells_high=120 + 44 * max(2, len(rows)),
         on_terminal=True,
     )
     columns = (

@@ -1,6 +1,6 @@
 """The tax map as DCPerf draws it in its Figure 12: stacked bars of where the cycles go.
 
-In: tax maps. Out: a `Chart` of kind ``shares``, one bar a profile, or one a command.
+In: tax maps. Out: a `Chart`, one stacked bar a profile, or one a command.
 
 Not here: placing samples (``analyze.profiles.tax_map``).
 """
@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from steelyard.analyze.profiles.tax_map import TaxMap
 from steelyard.analyze.profiles.tax_rules import Rules, shipped_rules
-from steelyard.report.chart import Chart, Trace, absent
+from steelyard.report.answer import Chart, Series
 
 _COMMANDS = 8
 _NOTE = (
@@ -54,7 +52,7 @@ def _chart(
     bars: Sequence[tuple[str, dict[str, int], int]], rules: Rules | None, chart_id: str, title: str, note: str
 ) -> Chart:
     if not bars:
-        return absent(chart_id, title, "the profile has no samples of busy processors")
+        return Chart(chart_id, title, (), missing="the profile has no samples of busy processors")
     used = [
         category
         for category in (rules or shipped_rules()).categories
@@ -69,16 +67,23 @@ def _chart(
     return Chart(
         chart_id,
         title,
-        kind="shares",
-        unit="ratio",
-        rows=tuple(names),
-        traces=tuple(
-            Trace(
+        tuple(
+            Series(
                 category.title,
-                f"tax-{category.id}",
-                np.array([counts.get(category.id, 0) / samples for _, counts, samples in bars]),
+                names,
+                [counts.get(category.id, 0) / samples for _, counts, samples in bars],
+                kind="bar",
+                role=f"tax-{category.id}",
             )
             for category in used
         ),
+        x_kind="name",
+        y_unit="ratio",
+        y_range=(0.0, 1.0),
+        horizontal=True,
+        stacked=True,
+        has_named_parts=True,
         note=note,
+        height=70 + 44 * len(names),
+        wide=True,
     )

@@ -1,6 +1,6 @@
 """When samples were taken: seconds across, parts of a second down, darker where more were.
 
-In: times of samples. Out: a `Chart` of kind ``heat``. A program that works all the time gives an even
+In: times of samples. Out: a `Timeline` of kind ``heat``. A program that works all the time gives an even
 colour; waits for a timer or a lock appear as stripes.
 """
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.analyze.profiles.figures import ReadProfile
-from steelyard.report.chart import Chart, Trace, absent
+from steelyard.report.answer import Timeline, Trace, absent
 
 _COLUMNS, _ROWS = 600, 20
 _ID, _TITLE = "times", "Samples over time"
 
 
-def run_time_charts(read: ReadProfile, zero_ns: int, title: str = _TITLE) -> tuple[Chart, ...]:
+def run_time_charts(read: ReadProfile, zero_ns: int, title: str = _TITLE) -> tuple[Timeline, ...]:
     """Return the chart of a run's samples on the axis of its other charts, whose 0 is ``zero_ns``
     (CLOCK_MONOTONIC); none where times were not recorded.
     """
@@ -28,7 +28,7 @@ def run_time_charts(read: ReadProfile, zero_ns: int, title: str = _TITLE) -> tup
     return (time_chart(read.taken.elapsed_ns, title, begin_s=begin_s),)
 
 
-def time_chart(times_ns: NDArray[np.int64], title: str = _TITLE, *, begin_s: float | None = None) -> Chart:
+def time_chart(times_ns: NDArray[np.int64], title: str = _TITLE, *, begin_s: float | None = None) -> Timeline:
     """Return the chart of samples at ``times_ns``, ns since the first, which was at ``begin_s`` of the page's
     other charts; None where it has no others.
     """
@@ -47,7 +47,7 @@ def time_chart(times_ns: NDArray[np.int64], title: str = _TITLE, *, begin_s: flo
         # A column is drawn around its x.
         seconds += begin_s + column_s / 2
         note += f"; steelyard profile show --between counts from the first sample, here at {begin_s:.1f} s."
-    return Chart(
+    return Timeline(
         _ID,
         title,
         kind="heat",

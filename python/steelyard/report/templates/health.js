@@ -1,6 +1,6 @@
 // Draws the charts of a health check.
 (() => {
-  const { faint, light, heatScale, axis, title, drawPage } = page;
+  const { faint, light, heatScale, axis, title } = page;
   const ROLES = { base: "--s-red", huge: "--s-blue" };
 
   function bytes(count) {
@@ -84,5 +84,5 @@
               yaxis: { ...lines, range: [places.length - 0.5, -0.5], scaleanchor: "x", constrain: "domain" }, margin: { l: 8, r: 8, t: 8, b: 8 } }];
   }
 
-  drawPage({ latency, bandwidth, matrix });
+  Object.assign(page.kinds, { latency, bandwidth, matrix });
 })();

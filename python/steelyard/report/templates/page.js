@@ -98,24 +98,70 @@ const page = (() => {
     else document.getElementById("charts-missing").hidden = false;
   }
 
-  // A page whose charts are of a few `kinds`: each makes traces and a layout of a chart, its colours and its width.
-  function drawPage(kinds) {
-    function draw(chart) {
-      const place = document.getElementById("chart-" + chart.id);
-      if (!place) return;
-      const colour = palette();
-      const [traces, layout] = kinds[chart.kind](chart, colour, place.clientWidth);
-      window.Plotly.react(place, traces, { ...layout, ...frame(colour) }, shown);
-    }
-    let able = false;
-    const drawAll = () => { if (able) { drawn.charts.forEach(draw); root.dataset.drawn = "yes"; } };
-    const apply = themes(drawAll);
-    copying();
-    withCharts(() => { able = true; drawAll(); });
-    // Paper is white whatever the screen is.
-    window.addEventListener("beforeprint", () => { root.dataset.theme = "light"; drawAll(); });
-    window.addEventListener("afterprint", apply);
+  // Draws the charts of the page: `kinds` has for each kind what makes traces and a layout of a chart, its colours
+  // and its width. Charts over time are zoomed together.
+  const kinds = {};
+  const isOverTime = (chart) => chart.kind === "time" || chart.kind === "rows";
+  const plots = new Map();
+
+  function draw(chart) {
+    const place = document.getElementById("chart-" + chart.id);
+    if (!place) return;
+    const colour = palette();
+    const [traces, layout] = kinds[chart.kind](chart, colour, place.clientWidth);
+    window.Plotly.react(place, traces, { ...layout, ...frame(colour) }, shown);
+    if (plots.has(chart.id)) return;
+    plots.set(chart.id, place);
+    if (isOverTime(chart)) place.on("plotly_relayout", (change) => follow(place, change));
   }
 
-  return { drawn, root, coarse, palette, text, faint, light, heatScale, axis, title, shown, frame, decades, themes, copying, withCharts, drawPage };
+  // A chart that is there already is left alone, which also ends the echo of events.
+  function follow(source, change) {
+    if (!Object.keys(change).some((key) => key.startsWith("xaxis."))) return;
+    const range = [...source.layout.xaxis.range];
+    for (const chart of drawn.charts.filter(isOverTime)) {
+      const place = plots.get(chart.id);
+      if (!place || place === source) continue;
+      const there = place.layout.xaxis.range;
+      const isThere = there[0] === range[0] && there[1] === range[1];
+      if (!isThere) window.Plotly.relayout(place, { "xaxis.range": [...range] });
+    }
+  }
+
+  function drawAll(done) {
+    const waiting = [...drawn.charts];
+    const some = () => {
+      const until = performance.now() + 40;
+      while (waiting.length && performance.now() < until) draw(waiting.shift());
+      if (waiting.length) setTimeout(some, 0); else if (done) done();
+    };
+    some();
+  }
+
+  function drawPage() {
+    const apply = themes(() => { if (plots.size) drawAll(); });
+    copying();
+    // Paper is white whatever the screen is, narrower, and shows every part that is closed on the screen.
+    let closed = null;
+    const fit = () => plots.forEach((place) => window.Plotly.Plots.resize(place));
+    window.addEventListener("beforeprint", () => {
+      closed = [...document.querySelectorAll("#details details:not([open]), details.closed:not([open])")];
+      closed.forEach((part) => { part.open = true; });
+      root.dataset.theme = "light";
+      root.classList.add("paper");
+      if (window.Plotly) drawn.charts.forEach(draw);
+      fit();
+    });
+    window.addEventListener("afterprint", () => {
+      if (!closed) return;
+      closed.forEach((part) => { part.open = false; });
+      closed = null;
+      root.classList.remove("paper");
+      apply();
+      if (window.Plotly) drawAll(fit);
+    });
+    withCharts(() => drawAll(() => { root.dataset.drawn = "yes"; }));
+  }
+
+  return { drawn, root, coarse, palette, text, faint, light, heatScale, axis, title, shown, frame, decades, themes, copying, drawPage, kinds };
 })();

@@ -1,11 +1,10 @@
-"""A chart as data: what a page's script draws, with words and a table for those who cannot see it.
+"""A timeline as data: traces over the time of a run, with words and a table for those who cannot see it.
 
 In: times and values in base units. Out: compact JSON without colours: traces name a role, and the page's
 style gives each role its colour in light and in dark.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,22 +36,12 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A line across a chart of kind ``curve`` at a value of one axis, ``x`` or ``y``."""
+class Timeline:
+    """One timeline, or, with ``missing``, the reason why there is none.
 
-    axis: str
-    value: float
-    label: str
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One chart, or, with ``missing``, the reason why there is none.
-
-    ``x`` is in seconds from the report's zero for kind ``time``, and 1/(1-quantile) for ``percentile``; for
-    ``curve`` it is what ``x_title`` says, ``marks`` are lines across it and ``band`` a shaded range of x.
-    ``window`` is the part of x that the summary is about. A ``heat`` chart has one trace a row. A ``shares``
-    chart is one stacked bar a row, each trace one part of all of them.
+    ``x`` is in seconds from the report's zero, for all traces without one of their own; timelines of a page
+    are zoomed together and show its phases. ``window`` is the part of x that the summary is about. Of kind
+    ``heat`` it has one trace a row.
     """
 
     id: str
@@ -71,12 +60,14 @@ class Chart:
     """Whether it has a row of its own."""
     rows: tuple[str, ...] = ()
     y_title: str = ""
-    x_title: str = ""
-    x_log: bool = False
-    x_suffix: str = "/s"
-    """Unit behind the values of x of a ``curve``."""
-    marks: tuple[Mark, ...] = ()
-    band: tuple[float, float] | None = None
+
+    height: int | None = None
+    """Pixels; by default as the style says."""
+
+    @property
+    def parts(self) -> tuple[()]:
+        """Return what a legend below the chart names: it has its own."""
+        return ()
 
     @property
     def is_drawable(self) -> bool:
@@ -95,28 +86,14 @@ class Chart:
                 f"{self.title} over time, {len(self.traces)} rows: mean {quantity(known.mean(), self.unit)},"
                 f" from {quantity(known.min(), self.unit)} to {quantity(known.max(), self.unit)}."
             )
-        if self.kind == "shares":
-            bars = [
-                f"{row}: "
-                + ", ".join(f"{trace.name} {quantity(float(trace.y[at]), 'ratio')}" for trace in self.traces)
-                for at, row in enumerate(self.rows[:2])
-            ]
-            return f"{self.title}. {'; '.join(bars)}."
-        if self.kind == "percentile":
-            parts = [f"{trace.name}: {self._quantiles(trace)}" for trace in self.traces]
-            return f"{self.title}. " + "; ".join(parts) + "."
-        if self.kind == "curve":
-            labels = [*(trace.name for trace in self.traces), *(mark.label for mark in self.marks)]
-            return f"{self.title}. {'; '.join(labels)}."
-        parts = [f"{name}: {mean} on average, {low} to {high}" for name, mean, low, high in self.table]
+        parts = [f"{name}: {mean} on average, {low} to {high}" for name, mean, low, high in self.summary_rows]
         return f"{self.title}. " + "; ".join(parts[:8]) + "." if parts else f"{self.title}."
 
     @property
-    def table(self) -> list[tuple[str, str, str, str]]:
+    def summary_rows(self) -> list[tuple[str, str, str, str]]:
         """Name, mean, lowest and highest of each trace within the window, formatted."""
-        if self.kind in ("percentile", "curve", "shares") or (self.kind == "heat" and self.unit == "1"):
-            # The mean over an axis of quantiles means nothing, the page has a table of percentiles; nor does
-            # that of samples taken at the same part of every second.
+        if self.kind == "heat" and self.unit == "1":
+            # The mean of samples taken at the same part of every second means nothing.
             return []
         rows = []
         for trace in self.traces:
@@ -139,21 +116,11 @@ class Chart:
             )
         return rows
 
-    def _quantiles(self, trace: Trace) -> str:
-        x = self.x if trace.x is None else trace.x
-        ticks = ((2.0, "median"), (100.0, "99 %"), (1000.0, "99.9 %"))
-        parts = [
-            f"{name} {quantity(float(np.interp(at, x, trace.y)), self.unit)}"
-            for at, name in ticks
-            if at <= x[-1]
-        ]
-        return ", ".join(parts)
-
     def spec(self) -> dict[str, Any]:
         """Return what the page's script draws."""
         spec: dict[str, Any] = {
             "id": self.id,
-            "kind": self.kind,
+            "kind": "rows" if self.kind == "heat" else "time",
             "unit": self.unit,
             "x": numbers(self.x, digits=6),
             "traces": [_trace(trace, self.unit) for trace in self.traces],
@@ -167,20 +134,12 @@ class Chart:
             spec["rows"] = list(self.rows)
         if self.y_title:
             spec["yTitle"] = self.y_title
-        if self.kind == "curve":
-            spec["xTitle"] = self.x_title
-            spec["xLog"] = self.x_log
-            spec["xSuffix"] = self.x_suffix
-            spec["marks"] = [
-                {"axis": mark.axis, "value": mark.value, "label": mark.label} for mark in self.marks
-            ]
-            spec["band"] = None if self.band is None else list(self.band)
         return spec
 
 
-def absent(chart_id: str, title: str, reason: str | None) -> Chart:
-    """Return the place of a chart that cannot be drawn, with the reason."""
-    return Chart(chart_id, title, missing=reason or "nothing was recorded")
+def absent(chart_id: str, title: str, reason: str | None) -> Timeline:
+    """Return the place of a timeline that cannot be drawn, with the reason."""
+    return Timeline(chart_id, title, missing=reason or "nothing was recorded")
 
 
 def numbers(values: Floats, digits: int = 4) -> list[float | int | None]:
@@ -233,9 +192,3 @@ def _shares(values: Floats, unit: str, digits: int) -> list[float | int | None]:
 def _differ(low: Floats, high: Floats) -> bool:
     known = np.isfinite(low) & np.isfinite(high)
     return bool((np.abs(high[known] - low[known]) > 0.01 * np.abs(high[known])).any())
-
-
-def strip(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return median, smallest and largest of ``values``."""
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
-    return float(np.median(ordered)), float(ordered[0]), float(ordered[-1])

@@ -1,6 +1,6 @@
-// Draws the charts of a fleet query.
+// Draws charts on one pair of axes, and maps of cells.
 (() => {
-  const { text, faint, light, heatScale, axis: axisOf, title: titleOf, decades, drawPage } = page;
+  const { text, faint, light, heatScale, axis: axisOf, title: titleOf, decades } = page;
   const cut = (name, most) => { const all = String(name); return all.length > most ? `${all.slice(0, most - 1)}…` : all; };
   const shadeOf = (role, colour) => colour(role.startsWith("tax-") ? `--${role}` : role === "muted" ? "--muted" : `--s-${role}`) || colour("--s-blue");
 
@@ -14,7 +14,7 @@
   }
   const topOf = (values) => values.reduce((most, value) => value !== null && Math.abs(value) > most ? Math.abs(value) : most, 0);
 
-  function trace(series, chart, colour, all) {
+  function trace(series, chart, colour, all, width) {
     const shade = shadeOf(series.role, colour);
     const name = text(series.name);
     const named = chart.xKind === "name" ? series.x.map((x) => text(x)) : series.x;
@@ -23,18 +23,21 @@
     const along = chart.horizontal ? { x: series.y, y: named, orientation: "h" } : { x: named, y: series.y };
     const labels = series.labels ? series.labels.map(text) : null;
     const value = chart.horizontal ? `%{x:${point}}` : `%{y:${point}}`;
-    const at = chart.horizontal ? "%{y}" : chart.xKind === "number" ? `%{x:${xPoint}}${xSuffix}` : "%{x}";
+    const isQuantile = chart.xKind === "quantile";
+    const at = isQuantile ? "%{text}" : chart.horizontal ? "%{y}" : chart.xKind === "number" ? `%{x:${xPoint}}${xSuffix}` : "%{x}";
     const ends = series.low && series.kind !== "line" && series.kind !== "step" ? " (%{customdata[0]} to %{customdata[1]})" : "";
     const base = { ...along, name, legendgroup: name, hovertext: labels, hovertemplate: `${labels ? "%{hovertext}<br>" : ""}${at}: ${value}${suffix}${ends}<extra>${name}</extra>` };
+    if (isQuantile) base.text = series.x.map(percent);
     const pretty = (number) => number === null ? "–" : chart.yUnit === "ratio" ? `${(100 * number).toPrecision(3)} %` : `${Number(number.toPrecision(4))}`;
     if (ends) base.customdata = series.low.map((low, i) => [pretty(low), pretty(series.high[i])]);
     if (series.kind === "bar") {
       const whisker = series.low ? { [chart.horizontal ? "error_x" : "error_y"]: whiskers(series, colour("--muted")) } : {};
-      return [{ ...base, ...whisker, type: "bar", marker: { color: shade, line: { width: 0 } } }];
+      const named = chart.namedParts ? partNames(series, colour, width) : {};
+      return [{ ...base, ...whisker, ...named, type: "bar", marker: { color: shade, line: named.line || { width: 0 } } }];
     }
     if (series.kind === "points") {
       const whisker = series.low ? { [chart.horizontal ? "error_x" : "error_y"]: whiskers(series, shade) } : {};
-      return [{ ...base, ...whisker, type: "scatter", mode: "markers", marker: { color: faint(shade, series.x.length > 400 ? 0.35 : 0.85), size: series.size || 7, line: { width: 0 } } }];
+      return [{ ...base, ...whisker, type: "scatter", mode: "markers", marker: { color: faint(shade, series.x.length > 400 ? 0.35 : 0.85), size: series.size || 7, symbol: series.symbol || "circle", line: { width: 0 } } }];
     }
     const line = { color: shade, width: 2, dash: series.dash || "solid", ...(series.kind === "step" ? { shape: "hv" } : {}) };
     const made = [];
@@ -45,8 +48,39 @@
     const filled = series.kind === "area" ? { fill: chart.stacked ? undefined : "tozeroy", fillcolor: faint(shade, chart.stacked ? 0.8 : 0.2), ...(chart.stacked ? { stackgroup: "all" } : {}) } : {};
     // A few values are shown as such: a line between three of them would hide where they stand.
     const mode = series.kind === "line" && series.x.length <= 24 && !series.dash ? "lines+markers" : "lines";
-    made.push({ ...base, ...filled, type: "scatter", mode, line, marker: { color: shade, size: 6 }, connectgaps: false });
+    made.push({ ...base, ...filled, type: "scatter", mode, line, marker: { color: shade, size: 6, symbol: series.symbol || "circle" }, connectgaps: false });
     return made;
+  }
+
+  // A part of a stacked bar has its name on it where there is room, else its share.
+  function partNames(series, colour, width) {
+    const named = (share) => share * (width - 120) > 7 * series.name.length;
+    const word = (share) => (named(share) ? text(series.name) : share * width > 36 ? `${Math.round(100 * share)}\u202f%` : "");
+    return {
+      text: series.y.map((share) => (share ? word(share) : "")), textposition: "inside", insidetextanchor: "middle", textangle: 0,
+      constraintext: "none", insidetextfont: { color: colour("--tax-ink"), size: 11 },
+      line: { color: colour("--surface"), width: 1 },
+    };
+  }
+
+  // 1/(1-q) back to the quantile it stands for, with as many nines as it needs.
+  function percent(value) {
+    const nines = Math.log10(value);
+    // Ticks stand on whole decades; between them one more digit distinguishes neighbours.
+    const digits = Math.abs(nines - Math.round(nines)) < 1e-6 ? Math.round(nines) - 2 : Math.ceil(nines) - 1;
+    return `${(100 * (1 - 1 / value)).toFixed(Math.max(0, Math.min(8, digits)))}\u202f%`;
+  }
+
+  function quantiles(chart, width) {
+    const last = Math.max(...chart.series.flatMap((series) => series.x));
+    let ticks = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].filter((tick) => tick <= last * 1.001);
+    // A label of five nines is 70 pixels wide; where they would meet, the nearest to the left go first.
+    const room = Math.max(3, Math.floor(width / 80));
+    const isTight = (Math.log10(2) / Math.log10(last)) * (width - 60) < 45;
+    if (ticks.length > room || isTight) ticks = ticks.filter((tick) => tick !== 2);
+    while (ticks.length > room) ticks = ticks.filter((tick, at) => at % 2 === 0 || ticks.length === 2);
+    const word = (tick) => (tick === 1 ? "0 %" : tick === 2 ? "50 %" : percent(tick));
+    return { type: "log", tickvals: ticks, ticktext: ticks.map(word), showgrid: true, tickangle: 0 };
   }
 
   function whiskers(series, shade) {
@@ -70,7 +104,7 @@
   function xy(chart, colour, width) {
     const values = chart.series.flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])]);
     const all = topOf(values);
-    const traces = chart.series.flatMap((one) => trace(one, chart, colour, all));
+    const traces = chart.series.flatMap((one) => trace(one, chart, colour, all, width));
     const [format, suffix] = unit(chart.yUnit, all);
     const figures = { ...axisOf(colour), tickformat: format, ticksuffix: suffix, title: titleOf(chart.yTitle, colour), nticks: 7, rangemode: chart.fromZero || chart.series.some((one) => one.kind === "bar") ? "tozero" : "normal" };
     if (chart.yRange) figures.range = chart.yLog ? chart.yRange.map(Math.log10) : chart.yRange;
@@ -81,7 +115,8 @@
       const most = chart.horizontal ? Math.max(12, Math.floor(width / 18)) : 24;
       Object.assign(along, { type: "category", categoryorder: "array", categoryarray: names.map(text), tickmode: "array", tickvals: names.map((_, at) => at), ticktext: names.map((name) => text(cut(name, most))) });
       if (chart.horizontal) Object.assign(along, { autorange: "reversed", ticks: "" });
-    } else if (chart.xKind === "time") Object.assign(along, { type: "date", title: titleOf(chart.xTitle || "UTC", colour), hoverformat: "%Y-%m-%d %H:%M:%S" });
+    } else if (chart.xKind === "quantile") Object.assign(along, quantiles(chart, width));
+    else if (chart.xKind === "time") Object.assign(along, { type: "date", title: titleOf(chart.xTitle || "UTC", colour), hoverformat: "%Y-%m-%d %H:%M:%S" });
     else {
       const across = chart.series.flatMap((one) => one.x);
       const [xFormat, xSuffix] = unit(chart.xUnit, topOf(across));
@@ -92,7 +127,7 @@
     return [traces, {
       ...marks(chart, colour), ...(chart.horizontal ? { xaxis: figures, yaxis: along } : { xaxis: along, yaxis: { ...figures, fixedrange: true } }),
       barmode: chart.stacked ? "stack" : "group", bargap: 0.25, hovermode: chart.xKind === "time" && !chart.horizontal ? "x unified" : "closest",
-      showlegend: chart.series.length > 1, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: colour("--ink"), size: 12 } }, margin: { l: 8, r: 16, t: chart.series.length > 1 || chart.marks.length || chart.bands.length ? 34 : 12, b: 8 },
+      showlegend: chart.series.length > 1 && !chart.namedParts, hoverdistance: chart.xKind === "quantile" ? -1 : 20, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: colour("--ink"), size: 12 } }, margin: { l: 8, r: 16, t: chart.series.length > 1 || chart.marks.length || chart.bands.length ? 34 : 12, b: 8 },
     }];
   }
 
@@ -145,5 +180,5 @@
             { annotations, xaxis: { ...side(chart.columns, 16), title: titleOf(chart.xTitle, colour), side: "bottom" }, yaxis: { ...side(chart.rows, most), title: titleOf(chart.yTitle, colour), autorange: "reversed" }, margin: { l: 8, r: 8, t: 8, b: 8 } }];
   }
 
-  drawPage({ xy, heat });
+  Object.assign(page.kinds, { xy, heat });
 })();
