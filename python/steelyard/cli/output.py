@@ -111,31 +111,43 @@ def _fit_to_content(renderable: Any) -> None:
 
 
 def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
-    """Write the tables among ``objects`` as CSV or Markdown, and in Markdown what is said beside them."""
+    """Write the tables among ``objects`` as CSV or Markdown, and in Markdown what is said beside them.
+
+    CSV has the main table of an answer: a file of several would be read by nothing.
+    """
     from steelyard.report.answer.delimited import (
         Plain,
         as_csv,
         as_markdown,
-        exact_parts_of,
+        main_table_of,
         parts_of,
         sentence,
     )
+    from steelyard.report.answer.terminal import Shown
 
     if target.format is Format.JSONL:
         _write_figures(target, objects)
         return
-    parts = exact_parts_of if target.format is Format.CSV else parts_of
-    for part in (part for item in objects for part in parts(item)):
-        if isinstance(part, Plain):
-            gap = "\n" if target.tables else ""
-            target.tables += 1
-            if target.format is Format.CSV:
-                title = f"# {part.title}\n" if part.title and target.tables > 1 else ""
-                target.file.write(f"{gap}{title}{as_csv(part)}")
-            else:
-                target.file.write(f"{as_markdown(part)}\n\n")
-        elif target.format is Format.MARKDOWN:
-            target.file.write(f"{sentence(part)}\n\n")
+    for item in objects:
+        if target.format is Format.CSV and isinstance(item, Shown):
+            table, more = main_table_of(item.answer)
+            parts: list[Any] = [] if table is None else [table]
+            if more:
+                word = "table" if more == 1 else "tables"
+                print(f"steelyard: {more} more {word}; --format jsonl has all figures", file=sys.stderr)
+        else:
+            parts = list(parts_of(item))
+        for part in parts:
+            if isinstance(part, Plain):
+                gap = "\n" if target.tables else ""
+                target.tables += 1
+                if target.format is Format.CSV:
+                    title = f"# {part.title}\n" if part.title and target.tables > 1 else ""
+                    target.file.write(f"{gap}{title}{as_csv(part)}")
+                else:
+                    target.file.write(f"{as_markdown(part)}\n\n")
+            elif target.format is Format.MARKDOWN:
+                target.file.write(f"{sentence(part)}\n\n")
 
 
 def _write_figures(target: Writing, objects: Sequence[Any]) -> None:

@@ -18,7 +18,7 @@ ANSWERS = {
     "diff to=2026-03-02T12:00 from=2026-03-02T12:00": ["verdict"],
     "numa": ["at 0.5 over 1", "caution"],
     "pair": ["verdict"],
-    "place": ["after", "saves"],
+    "place": ["after", "(a machine more )?saves"],
     "pressure": ["presses on"],
     "smt": ["used capacity", "left"],
     "frequency": ["capped"],

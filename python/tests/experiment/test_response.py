@@ -49,7 +49,8 @@ def test_arms_with_the_same_answer_share_a_sentence(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     lines = experiment("--from", file, "--report", str(page)).stdout.splitlines()
     assert lines[:2] == ["2 and 3 are better than 1", "4 is worse than 1"]
-    assert "2 and 3 are better than 1; 4 is worse than 1" in page.read_text()
+    for line in lines[:2]:
+        assert line in page.read_text()
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.profile import Profile
 from steelyard.cli.main import invoke
 from steelyard.cli.manual import pages
-from steelyard.report.answer import Column, Interval, Missing, table
-from steelyard.report.answer.delimited import Plain, as_csv, as_markdown, of_fleet
+from steelyard.report.answer import Column, Figure, table
+from steelyard.report.answer.delimited import Plain, as_csv, as_markdown, of_table
 from steelyard.report.profiles.exports import folded, speedscope, trace_events
 from tests.fleet.simulated import simulated_store
 from tests.folded import folded as write_folded
@@ -156,7 +156,7 @@ def test_a_profile_is_exported_by_a_command(
 
 
 def test_tables_have_exact_figures_in_csv_and_no_formulas() -> None:
-    made = of_fleet(
+    made = of_table(
         table(
             (
                 Column("job", is_text=True),
@@ -165,9 +165,9 @@ def test_tables_have_exact_figures_in_csv_and_no_formulas() -> None:
                 Column("note", is_text=True),
             ),
             [
-                ("=cmd()|x", 1 / 3, Interval(1.5, 1.25, 1.75), "-1+1"),
-                (HOSTILE, None, Interval(None, None, None), Missing("no counters")),
-                ("@x", -0.5, Interval(2.0, None, None), "-7"),
+                ("=cmd()|x", 1 / 3, Figure(1.5, 1.25, 1.75), "-1+1"),
+                (HOSTILE, None, Figure(None, None, None), Figure(missing="no counters")),
+                ("@x", -0.5, Figure(2.0, None, None), "-7"),
             ],
             title="Jobs",
         )
@@ -222,7 +222,7 @@ def test_a_table_of_nothing_is_its_head() -> None:
     assert as_markdown(Plain("", ("a",), ())) == "| a |\n| --- |"
 
 
-def test_a_scaling_curve_is_one_table_of_raw_figures(
+def test_a_scaling_curve_has_raw_figures_a_line_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "curve.csv"
@@ -230,16 +230,20 @@ def test_a_scaling_curve_is_one_table_of_raw_figures(
         f"{n},{block},{1000 * n / (1 + 0.05 * n) + block},0.25" for n in (1, 2, 4, 8) for block in range(3)
     ]
     file.write_text("cpus,block,ops_per_s,idle_ratio\n" + "\n".join(lines) + "\n")
-    assert invoke(["scale", "--from", str(file), "--predict", "6", "--format", "csv"]) == 0
-    rows = _one_table(capsys.readouterr().out)
-    assert list(rows[0]) == ["about", "CPUs", "figure", "value", "low", "high", "unit", "note"]
-    by_figure = {(row["about"], row["CPUs"], row["figure"]): row for row in rows}
-    assert float(by_figure["step", "1", "throughput"]["value"]) == pytest.approx(1000 / 1.05 + 1, abs=1e-3)
-    predicted = by_figure["prediction", "6", "throughput"]
-    assert float(predicted["low"]) < float(predicted["value"]) < float(predicted["high"])
+    assert invoke(["scale", "--from", str(file), "--predict", "6", "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert list(rows[0]) == ["table", "row", "figure", "value", "low", "high", "unit", "note"]
+    by_figure = {(row["table"], row["row"], row["figure"]): row for row in rows}
+    assert by_figure["Throughput", "1", "throughput"]["value"] == pytest.approx(1000 / 1.05 + 1, abs=1e-3)
+    predicted = by_figure["Predicted throughput of a trial", "6", "throughput"]
+    assert predicted["low"] < predicted["value"] < predicted["high"]
     assert predicted["unit"] == "1/s"
-    assert 0 < float(by_figure["law", "", "contention"]["low"]) < 0.1
-    assert float(by_figure["loss", "8", "CPU use"]["value"]) == 0.75
+    assert 0 < by_figure["Universal Scalability Law", "contention", "value"]["low"] < 0.1
+    assert by_figure["Scaling loss", "CPU use", "8 CPUs"]["value"] == 0.75
+    assert by_figure["Throughput", "8", "of linear"]["unit"] == "ratio"
+    assert invoke(["scale", "--from", str(file), "--predict", "6", "--format", "csv"]) == 0
+    steps = _one_table(capsys.readouterr().out)
+    assert [row["CPUs"] for row in steps] == ["1", "2", "4", "8"]
 
 
 def test_an_experiment_is_one_table_of_raw_figures(
@@ -254,14 +258,9 @@ def test_an_experiment_is_one_table_of_raw_figures(
     file.write_text("config,replicate,rate\n" + "\n".join(lines) + "\n")
     assert invoke(["experiment", "--from", str(file), "--format", "csv"]) == 0
     base, row = _one_table(capsys.readouterr().out)
-    assert (base["config"], base["about"], row["config"], row["outcome"]) == (
-        "old",
-        "metric",
-        "new",
-        "better",
-    )
-    assert float(base["mean"]) == pytest.approx(101, abs=0.01)
-    low, change, high = (float(row[f"change [ratio]{end}"]) for end in (" low", "", " high"))
+    assert (base["config"], row["config"], row["outcome"]) == ("old", "new", "better")
+    assert float(base["rate"]) == pytest.approx(101, abs=0.01)
+    low, change, high = (float(row[f"against old [ratio]{end}"]) for end in (" low", "", " high"))
     assert low < change < high
     assert change == pytest.approx(0.0495, abs=0.001)
     assert row["blocks"] == "9"

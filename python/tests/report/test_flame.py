@@ -140,15 +140,15 @@ def test_bars_have_a_part_for_each_category(tmp_path: Path) -> None:
     tax = classify(profile(tmp_path, STACKS))
     chart = tax_chart([("a run", tax)])
     spec = chart.spec()
-    assert spec["kind"] == "shares"
-    assert sum(trace["y"][0] for trace in spec["traces"]) == pytest.approx(1.0, abs=0.005)
-    assert {trace["role"] for trace in spec["traces"]} == {
+    assert (spec["kind"], spec["namedParts"]) == ("xy", True)
+    assert sum(series["y"][0] for series in spec["series"]) == pytest.approx(1.0, abs=0.005)
+    assert {series["role"] for series in spec["series"]} == {
         "tax-application",
         "tax-compression",
         "tax-kernel_network",
     }
-    assert "Compression 50" in chart.summary
-    assert len(command_chart(tax).rows) == 2
+    assert "Compression: 50" in chart.summary
+    assert len(command_chart(tax).series[0].x) == 2
 
 
 def test_no_busy_sample_is_no_chart(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_several_servers_and_generators_are_added_up(tmp_path: Path) -> None:
         for before, after in zip(single[chart]["traces"], double[chart]["traces"], strict=True):
             for a, b in zip(before["y"], after["y"], strict=True):
                 assert b == pytest.approx(2 * a, rel=2e-3)
-    for before, after in zip(single["percentiles"]["traces"], double["percentiles"]["traces"], strict=True):
+    for before, after in zip(single["percentiles"]["series"], double["percentiles"]["series"], strict=True):
         # Twice the requests reach further; what both cover is alike.
         for a, b in zip(before["y"][:100], after["y"][:100], strict=False):
             assert math.isclose(a, b, rel_tol=0.15)
@@ -188,7 +188,9 @@ def test_degenerate_records_give_a_page_without_empty_charts(tmp_path: Path, cas
     (folder / name).write_text(json.dumps(record))
     charts = page_data(html.write(folder))["charts"]
     for chart in charts:  # type: ignore[attr-defined]
-        assert any(value is not None for trace in chart["traces"] for value in trace["y"]), chart["id"]
+        assert any(
+            value is not None for line in chart.get("traces") or chart["series"] for value in line["y"]
+        ), chart["id"]
 
 
 @pytest.mark.parametrize("lines", [0, 1])
@@ -204,8 +206,9 @@ def test_the_percentile_chart_has_an_axis_of_percentiles(tmp_path: Path) -> None
     chart = next(
         chart
         for section in page.build(data)["sections"]
-        for chart in section["charts"]
-        if chart.kind == "percentile"
+        for kind, blocks in section["blocks"]
+        for chart in blocks
+        if kind == "charts" and chart.id == "percentiles"
     )
     data.close()
     assert chart.summary_rows == []

@@ -88,13 +88,10 @@ def _with_maps(blocks: Sequence[Block]) -> Iterator[Block]:
         yield table_of(block) if isinstance(block, Heat) and block.on_terminal else block
 
 
-def exact_parts_of(renderable: Any) -> Iterator[Plain | str]:
-    """Yield what CSV has of something: as `parts_of`, but several tables of an answer are one of figures."""
-    if isinstance(renderable, Shown):
-        tables = [part for part in _of_answer(renderable.answer) if isinstance(part, Plain)]
-        yield from tables if len(tables) < 2 else [of_figures("", FIGURES, figures_of(renderable.answer))]
-    else:
-        yield from parts_of(renderable)
+def main_table_of(answer: Answer) -> tuple[Plain | None, int]:
+    """Return the first table of an answer, which is what CSV has of it, and how many more there are."""
+    tables = [part for part in _of_answer(answer) if isinstance(part, Plain)]
+    return (tables[0] if tables else None), max(0, len(tables) - 1)
 
 
 FIGURES = ("table", "row", "figure", "value", "low", "high", "unit", "note")

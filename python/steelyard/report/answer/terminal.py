@@ -70,7 +70,7 @@ class Fitted:
         table, shown = self.table, self.table.rows[: self.rows]
         widths = [_width(table, at, shown) for at in range(len(table.columns))]
         kept = _kept(table, shown, widths, options.max_width)
-        given = _given(table, kept, widths, options.max_width)
+        given = _given(table, kept, widths, shown, options.max_width)
         made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for at in kept:
             is_text = table.columns[at].is_text or at == 0
@@ -105,43 +105,51 @@ def _kept(table: Table, rows: Sequence[tuple[Cell, ...]], widths: Sequence[int],
     always = [at for at in range(1, len(widths)) if filled[at] and table.columns[at].is_answer]
     others = [at for at in range(1, len(widths)) if filled[at] and at not in always]
     kept = [0, *always]
-    used = sum(_least(table, at, widths) + _GAP for at in kept)
+    used = sum(_least(table, at, widths, rows) + _GAP for at in kept)
     for at in sorted(others, key=lambda at: (not known[at], table.columns[at].rank, at)):
-        least = _least(table, at, widths)
+        least = _least(table, at, widths, rows)
         if used + least <= room:
             kept.append(at)
             used += least + _GAP
     return sorted(kept)
 
 
-def _given(table: Table, kept: Sequence[int], widths: Sequence[int], room: int) -> dict[int, int]:
+def _given(
+    table: Table, kept: Sequence[int], widths: Sequence[int], rows: Sequence[tuple[Cell, ...]], room: int
+) -> dict[int, int]:
     """Return the width of each column: what is left beside figures goes to texts, the short ones first."""
-    given = {at: _least(table, at, widths) for at in kept}
+    given = {at: _least(table, at, widths, rows) for at in kept}
     spare = max(0, room - sum(given.values()) - _GAP * (len(kept) - 1))
-    wanting = sorted(kept, key=lambda at: widths[at] - given[at])
-    for place, at in enumerate(wanting):
-        more = min(widths[at] - given[at], spare // (len(wanting) - place))
-        given[at] += more
-        spare -= more
+    texts = [at for at in kept if table.columns[at].is_text or at == 0]
+    # A heading in one line is worth less than a text that is not broken.
+    for columns in (texts, [at for at in kept if at not in texts]):
+        wanting = sorted(columns, key=lambda at: widths[at] - given[at])
+        for place, at in enumerate(wanting):
+            more = min(widths[at] - given[at], spare // (len(wanting) - place))
+            given[at] += more
+            spare -= more
     return given
 
 
-def _least(table: Table, at: int, widths: Sequence[int]) -> int:
+def _least(table: Table, at: int, widths: Sequence[int], rows: Sequence[tuple[Cell, ...]]) -> int:
     """Return the characters that a column takes at least: texts are broken, figures are not."""
     column = table.columns[at]
     if not (column.is_text or at == 0):
-        return widths[at]
+        return _narrowest(table, at, rows)
     # Beside a column that is never left out the first one gives way, too.
     gives_way = column.is_answer or (at == 0 and any(other.is_answer for other in table.columns))
     return min(widths[at], _LEAST if gives_way else _NAME)
 
 
 def _width(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:
-    """Return the width of a column: of its longest cell, and of the longest word of its name."""
-    column = table.columns[at]
-    words = column.name.split() or [""]
-    cells = [len(row[at].text) for row in rows]
-    return max([*map(len, words), *cells])
+    """Return the width of a column that has room: of its longest cell, and of its name in one line."""
+    return max([len(table.columns[at].name), *(len(row[at].text) for row in rows)])
+
+
+def _narrowest(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:
+    """Return the width of a column of figures: of its longest cell, and of the longest word of its name."""
+    words = table.columns[at].name.split() or [""]
+    return max([*map(len, words), *(len(row[at].text) for row in rows)])
 
 
 def _block(block: object, rows: int) -> list[RenderableType]:

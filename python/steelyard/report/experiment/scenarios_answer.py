@@ -118,7 +118,7 @@ def _pairs(verdicts: Sequence[Verdict]) -> Table:
             Cell(str(pair.outcome), level=LEVELS[pair.outcome]),
             changed(pair_text(pair), pair.ratio, pair.low, pair.high),
             pair.answer.blocks,
-            Cell("decides" if key == verdict.deciding else "", is_text=True),
+            Cell("yes" if key == verdict.deciding else "", is_text=True),
         )
         for verdict in verdicts
         for key, pair in verdict.pairs.items()
@@ -128,7 +128,7 @@ def _pairs(verdicts: Sequence[Verdict]) -> Table:
         Column("outcome", is_answer=True),
         Column("performance", "ratio"),
         Column("blocks"),
-        Column("", is_text=True),
+        Column("decides", is_text=True),
     )
     return table(columns, rows)
 
@@ -189,7 +189,7 @@ def _production(locality: Locality, agreements: Sequence[Agreement]) -> Section:
         Column("laboratory: cost", "ratio"),
         Column("laboratory over production", "ratio"),
         Column("together", is_answer=True),
-        Column("", is_text=True),
+        Column("why", is_text=True, rank=2),
     )
     intro = Paragraph(production_line(locality, agreements))
     return Section("production", "Production", (intro, table(columns, rows)))

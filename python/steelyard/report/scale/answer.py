@@ -30,6 +30,7 @@ from steelyard.report.answer import (
 from steelyard.report.scale.model import law_title, number, of_noun, parameter_meanings
 from steelyard.report.scale.words import exact, notes, sentences, share, times
 from steelyard.stats.scaling.law import Parameter
+from steelyard.stats.scaling.prediction import Prediction
 
 FUNCTIONS = 20
 _POINTS = 120
@@ -192,9 +193,15 @@ def _predictions(scaling: Scaling) -> list[Block]:
         Column("basis", is_text=True),
     ]
     rows = [
-        [one.cpus, one.value, one.low, one.high, one.reason or one.basis or ""] for one in scaling.predictions
+        [one.cpus, _predicted(one), one.low, one.high, one.reason or one.basis or ""]
+        for one in scaling.predictions
     ]
     return [table(names, rows)]
+
+
+def _predicted(one: Prediction) -> Cell:
+    figure = Figure(one.value, one.low, one.high, one.reason or "")
+    return Cell(fmt.quantity(one.value, "1/s"), fmt.raw(one.value, "1/s"), figure=figure)
 
 
 def _by_step(scaling: Scaling) -> list[Block]:
@@ -333,7 +340,7 @@ def _law(scaling: Scaling) -> list[Block]:
     fit = scaling.fit
     if fit is None or fit.contention.value is None:
         return []
-    columns = (Column("parameter", is_text=True), Column("value"), Column("", is_text=True))
+    columns = (Column("parameter", is_text=True), Column("value"), Column("meaning", is_text=True))
     rows = []
     for name, meaning in parameter_meanings(fit, scaling.noun).items():
         one: Parameter = getattr(fit, name)

@@ -81,7 +81,7 @@ def test_the_report_has_both_sides_and_one_line_of_what_is_missing(live):
     try:
         sections = {section.anchor: section for section in side_sections(data)}
         table = sections["counted"].tables[0]
-        assert table.columns[:3] == ("figure", "server", "load")
+        assert [column.name for column in table.columns[:3]] == ["figure", "server", "load"]
         rows = {row[0].text: row for row in table.rows}
         assert rows["context switches"][1].text != rows["context switches"][2].text
         captions = [each.title for each in sections["profile"].tables]

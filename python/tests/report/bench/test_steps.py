@@ -47,10 +47,10 @@ def test_each_step_has_a_row_of_what_the_machine_did(folder):
     (section,) = sections_of(folder, steps_section)
     (table,) = section.tables
     assert [row[0].text for row in table.rows] == ["push", "pop"]
-    busy = table.columns.index("CPU busy")
+    busy = [column.name for column in table.columns].index("CPU busy")
     assert all(row[busy].text.endswith("%") for row in table.rows)
     # What no source recorded is a dash, not 0.
-    disks = table.columns.index("disks")
+    disks = [column.name for column in table.columns].index("disks")
     assert {row[disks].text for row in table.rows} <= {"–"} or all(row[disks].raw for row in table.rows)
 
 
@@ -77,7 +77,13 @@ def test_the_page_has_the_steps_and_no_table_of_one_load(folder):
     assert [section["title"] for section in page["sections"] if section["anchor"] == "steps"] == [
         "Steps of the measure phase"
     ]
-    assert page["latency_table"] is None
+    kinds = [
+        kind
+        for section in page["sections"]
+        if section["anchor"] == "percentiles"
+        for kind, _ in section["blocks"]
+    ]
+    assert kinds == ["charts"]
 
 
 def test_a_run_without_steps_has_no_such_section(tmp_path):

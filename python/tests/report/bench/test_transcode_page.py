@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 from steelyard.bench.transcode.record import TranscodeResult
 from steelyard.records import write
 from steelyard.report import html
-from steelyard.report.answer import Section
+from steelyard.report.answer import Chart, Section
 from steelyard.report.bench.transcode import sections
 from tests.bench.transcode.test_transcode import kind, result
 from tests.report.runs import write_run
@@ -33,14 +33,14 @@ RECORD = result(
 def test_charts_have_a_line_per_encoder(tmp_path: Path) -> None:
     found = made(tmp_path, RECORD)
     speed, size = found["encoders"].charts
-    (line,) = speed.traces
+    assert isinstance(speed, Chart)
+    assert isinstance(size, Chart)
+    (line,) = speed.series
     assert line.name == "x264"
     # Four CPUs, 1000 pixels in 0.5 s and in 2 s.
-    assert line.x is not None
-    assert line.x.tolist() == pytest.approx([8000, 2000])
-    assert line.y.tolist() == [40.0, 43.0]
-    assert size.traces[0].x is not None
-    assert size.traces[0].x.tolist() == pytest.approx([0.4, 0.4])
+    assert line.x == pytest.approx((8000, 2000))
+    assert line.y == (40.0, 43.0)
+    assert size.series[0].x == pytest.approx((0.4, 0.4))
 
 
 def test_tables_say_what_is_missing_and_what_differs(tmp_path: Path) -> None:
