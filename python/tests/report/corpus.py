@@ -26,7 +26,7 @@ from tests.report.pages_of_answers import GOLDEN
 from tests.report.runs import write_run
 from tests.shared_folder import VARIABLE
 
-_FORMATS = ("table", "json", "csv", "markdown")
+_FORMATS = ("table", "json", "csv", "markdown", "jsonl")
 _QUIET = {"script", "style", "title"}
 
 

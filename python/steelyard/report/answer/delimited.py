@@ -27,7 +27,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from steelyard.records import Run
-from steelyard.report.answer import Answer, Block, Cell, Heat, Notes, Paragraph, Table, table_of
+from steelyard.report.answer import Answer, Block, Cell, Column, Heat, Notes, Paragraph, Table, table_of
 from steelyard.report.answer.terminal import Fitted, Shown
 from steelyard.report.format import MISSING, plain, quantity
 from steelyard.report.terminal import safe
@@ -71,15 +71,19 @@ def parts_of(renderable: Any) -> Iterator[Plain | str]:
 
 def _of_answer(answer: Answer) -> Iterator[Plain | str]:
     """Yield what an answer says and its tables, each under its own title or its section's."""
-    yield from (_clean(text) for text in (answer.heading, *answer.lines, *answer.cautions) if text)
+    said = [answer.heading, answer.verdict or answer.level or "", *answer.lines, *answer.cautions]
     for section in answer.sections:
+        said.append(section.intro)
         for block in _with_maps(section.blocks):
             if isinstance(block, Table):
+                yield from (_clean(text) for text in said if text)
                 yield of_table(block if block.title else replace(block, title=section.title))
+                said = [block.caption]
             elif isinstance(block, Paragraph):
-                yield _clean(block.text)
+                said.append(block.text)
             elif isinstance(block, Notes):
-                yield from map(_clean, block.items)
+                said += block.items
+    yield from (_clean(text) for text in said if text)
 
 
 def _with_maps(blocks: Sequence[Block]) -> Iterator[Block]:
@@ -101,20 +105,27 @@ FIGURES = ("table", "row", "figure", "value", "low", "high", "unit", "note")
 def figures_of(answer: Answer) -> Iterator[tuple[str | float | None, ...]]:
     """Yield every figure of an answer's tables in its base unit, under the names of `FIGURES`.
 
-    A row is named by its first cell. The note is a text that stands in place of a figure, or why there is
-    none.
+    A row is named by its texts up to the first figure. The note is a text that stands in place of a figure,
+    or why there is none.
     """
     for section in answer.sections:
         for block in (block for block in _with_maps(section.blocks) if isinstance(block, Table)):
             title = _clean(block.title or section.title)
+            heads = max(1, _texts(block.columns))
             for row in block.rows:
-                for column, one in zip(block.columns[1:], row[1:], strict=True):
-                    named = (title, _clean(row[0].text), _clean(column.name))
+                name = ", ".join(filter(None, (_clean(cell.text) for cell in row[:heads])))
+                for column, one in zip(block.columns[heads:], row[heads:], strict=True):
+                    named = (title, name, _clean(column.name))
                     if one.figure is not None:
                         ends = (one.figure.value, one.figure.low, one.figure.high)
                         yield (*named, *ends, column.unit or "", _clean(one.figure.missing))
                     elif one.text not in ("", MISSING):
                         yield (*named, None, None, None, "", _clean(one.text))
+
+
+def _texts(columns: Sequence[Column]) -> int:
+    """Return how many columns of texts lead."""
+    return next((at for at, column in enumerate(columns) if not column.is_text), len(columns) - 1)
 
 
 def of_table(table: Table) -> Plain:

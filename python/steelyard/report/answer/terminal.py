@@ -37,7 +37,10 @@ def terminal(answer: Answer) -> RenderableType:
     parts += [_styled(line, "dim") for line in answer.lines if line]
     parts += [_styled(f"! {caution}", "yellow") for caution in answer.cautions]
     for section in (section for section in answer.sections if section.on_terminal):
-        made = [part for block in section.blocks for part in _block(block, answer.rows)]
+        made: list[RenderableType] = []
+        for block in section.blocks:
+            shown = _block(block, answer.rows)
+            made += [Text(), *shown] if made and shown else shown
         if not made:
             continue
         parts += [Text(), _styled(section.title, "bold")]

@@ -61,7 +61,8 @@ def suites_answer(
 
 
 def _heading(differences: int, same: int) -> str:
-    return f"{differences} results differ by 1 % or more, {same} do not"
+    verb = "differs" if differences == 1 else "differ"
+    return f"{fmt.several(differences, 'result')} {verb} by 1 % or more, {same} do not"
 
 
 def _members(comparison: SuiteComparison) -> Section:

@@ -175,7 +175,14 @@ def _workload(row: Row, panels: Panels) -> Section:
         "Shaded: the steps of the measure phase." if len(panels.steps) > 1 else "Shaded: the measure phase."
     )
     intro = f"Pressure points here: {here}{paper}. {steps}"
-    return Section(f"workload-{row.benchmark}", row.benchmark, tuple(blocks), intro, grid=True)
+    return Section(
+        f"workload-{row.benchmark}",
+        row.benchmark,
+        tuple(blocks),
+        intro,
+        grid=True,
+        on_terminal=bool(differences),
+    )
 
 
 def _chart(benchmark: str, panel: Panel, panels: Panels) -> Chart:

@@ -348,4 +348,13 @@ def _law(scaling: Scaling) -> list[Block]:
         text = number(one, "1/s" if name == "rate" else "1")
         words = meaning if one.is_identified else of_noun(one.reason, scaling.noun) or meaning
         rows.append((name, Cell(text, figure=figure), words))
+    for name, unit in (("peak", "1"), ("peak_throughput", "1/s")):
+        one = getattr(fit, name)
+        figure = (
+            Figure(one.value, one.low, one.high) if one.is_identified else Figure(missing=one.reason or "")
+        )
+        words = f"{scaling.noun}s" if name == "peak" else ""
+        words = words if one.is_identified else of_noun(one.reason, scaling.noun)
+        text = number(one, unit) if one.is_identified else fmt.MISSING
+        rows.append((name.replace("_", " "), Cell(text, figure=figure), words))
     return [table(columns, rows)]
