@@ -248,11 +248,11 @@ class Commands:
         readings, missing = dict(took), {}
         for wanted in self.readings:
             number = _found(text, wanted.pattern or "")
-            found = Measured(None, number) if isinstance(number, str) else positive(number)
-            if found.value is None:
-                missing[wanted.name] = found.reason or "not known"
+            if isinstance(number, str):
+                missing[wanted.name] = number
             else:
-                readings[wanted.name] = found.value
+                # A reading is no metric: 0 errors, or a depth of 0, is a figure.
+                readings[wanted.name] = number
         if self.counts is not None:
             counted, reasons = self.counts.read()
             readings, missing = {**counted, **readings}, {**reasons, **missing}

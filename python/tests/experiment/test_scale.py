@@ -131,12 +131,14 @@ def test_each_trial_has_the_cpus_of_its_step_and_nothing_else(tmp_path: Path) ->
 
 
 def test_any_number_of_the_output_is_shown_by_step(tmp_path: Path) -> None:
-    program = "print('rate', {cpus});print('depth', 7 * {cpus});print('wait 3')"
+    program = "print('rate', {cpus});print('depth', 7 * {cpus});print('wait 3');print('errors 0')"
     words = ["--blocks", "2", "--steps", "1", "--no-profile", "--metric", r"rate=rate (\d+)"]
     words += ["--reading", r"queue depth=depth (\d+)", "--reading", r"latency_p99_us=wait (\d+)"]
+    words += ["--reading", r"faults=errors (\d+)"]
     document = scale(tmp_path, *words, "--", sys.executable, "-c", program, codes=(0, 1))
     assert document["steps"][0]["readings"]["queue depth"] == 7
     assert document["steps"][0]["readings"]["latency_p99_ns"] == 3000
+    assert document["steps"][0]["readings"]["faults"] == 0
     command = [str(STEELYARD), "scale", document["source"], "--format", "csv"]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
     (first,) = csv.DictReader(shown.splitlines())

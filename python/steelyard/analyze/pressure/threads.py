@@ -126,6 +126,8 @@ class TargetUse:
     """Whether it had more threads than were looked at."""
     busiest_thread: str | None = None
     """The thread of ``busiest_wanted_ratio``: its process's command and its id."""
+    busiest_running_ratio: float | None = None
+    """The share of the span in which that thread ran."""
     left: Mapping[str, float] = field(default_factory=dict)
     """Kind of wait (`CPU` for that for a CPU) -> least share of the elapsed time that is left without it."""
 
@@ -197,7 +199,7 @@ def observe_target(looks: "Looks | None") -> TargetUse | None:
     split = _split(threads)
     run, wait, slices = (_total(looks, part) for part in range(3))
     lock_switches, lock_threads = _lock_switches(threads)
-    busiest, busiest_thread = _busiest(looks, span_ns)
+    busiest, busiest_thread, busiest_ran = _busiest(looks, span_ns)
     return TargetUse(
         looks=len(looks.time_ns),
         span_ns=span_ns,
@@ -209,6 +211,7 @@ def observe_target(looks: "Looks | None") -> TargetUse | None:
         cpu_wait=_rate(wait, span_ns, "1", 1e-9),
         busiest_wanted_ratio=busiest,
         busiest_thread=busiest_thread,
+        busiest_running_ratio=busiest_ran,
         switches_per_s=_rate(slices, span_ns, "1/s"),
         running_ratio=split.pop("running", None),
         waiting_ratio=split.pop("waiting", None),
@@ -355,8 +358,8 @@ def _places(threads: "Iterable[ThreadLooks]") -> dict[str, float]:
     return {name: time / whole for name, time in ranked} if whole else {}
 
 
-def _busiest(looks: "Looks", span_ns: int) -> tuple[Quantity, str | None]:
-    """Return the largest share of the span in which one thread ran or wanted to, and that thread's name.
+def _busiest(looks: "Looks", span_ns: int) -> tuple[Quantity, str | None, float | None]:
+    """Return the largest share of the span in which one thread ran or wanted to, its name, and for how long.
 
     A thread that was there for a part of the span limits the program in that part.
     """
@@ -368,12 +371,13 @@ def _busiest(looks: "Looks", span_ns: int) -> tuple[Quantity, str | None]:
         lasted_ns = thread.last_ns - thread.first_ns
         if run is not None and wait is not None and lasted_ns > 0:
             there = min(1.0, (lasted_ns + (unseen_ns if lasted_ns > span_ns / 2 else 0.0)) / span_ns)
-            shares.append((there * min(1.0, (run + wait) / lasted_ns), run, thread.pid, thread.tid))
+            wanted = there * min(1.0, (run + wait) / lasted_ns)
+            shares.append((wanted, there * min(1.0, run / lasted_ns), thread.pid, thread.tid))
     if not shares:
-        return Quantity(None, "ratio", "no thread was looked at twice"), None
-    share, _, pid, tid = max(shares)
+        return Quantity(None, "ratio", "no thread was looked at twice"), None, None
+    share, ran, pid, tid = max(shares)
     command = looks.command_of.get(pid)
-    return Quantity(share, "ratio"), None if command is None else f"{command} (TID {tid})"
+    return Quantity(share, "ratio"), None if command is None else f"{command} (TID {tid})", ran
 
 
 def _lock_switches(threads: "Iterable[ThreadLooks]") -> tuple[Quantity, int]:

@@ -142,6 +142,9 @@ def _one_thread(conditions: Conditions) -> Finding | None:
     busiest = target.busiest_wanted_ratio.value
     if busiest is None or busiest < ONE_THREAD_RATIO:
         return None
+    if (ran := target.busiest_running_ratio) is not None and ran < busiest / 2:
+        # It mostly waits for a CPU that others have: a faster one would not be its own either.
+        return None
     whose = f" of {target.busiest_thread}" if target.busiest_thread else ""
     return Finding(
         f"One thread{whose} runs or waits for a CPU {percent(busiest)} of the time, and the program could use"

@@ -31,7 +31,7 @@ SMALL_BYTES = 8 * 1024
 SMALL_PER_S = 1000.0
 SEVERAL = 2.0
 """Operations in flight below which the next one waits for the one before."""
-FLUSH_RATIO = 0.25
+FLUSH_RATIO = 0.2
 DIRTY_RATIO = 0.90
 FAST_PER_S = 50_000.0
 LIMIT_RATIO = 0.80
@@ -272,7 +272,7 @@ def _small(conditions: Conditions) -> Finding | None:
     "flushes",
     "Do flushes limit writes?",
     area="disk",
-    threshold="convention: one flush per four writes, and 20 per second; each waits for the medium",
+    threshold="convention: one flush per five writes, and 20 per second; each waits for the medium",
 )
 def _flushes(conditions: Conditions) -> Finding | None:
     disk = _worst(conditions, lambda use: use.flushes_per_s.value)

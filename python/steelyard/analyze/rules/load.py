@@ -126,6 +126,7 @@ def _shared(conditions: Conditions) -> Finding | None:
     "kernel-heavy",
     "Is the server's time spent in the kernel?",
     area="cpu",
+    explains="cpu",
     threshold="S. Kanev et al., ISCA 2015: about a fifth of a fleet's cycles are the kernel's; twice"
     " that is much",
 )
@@ -151,7 +152,6 @@ def _kernel(conditions: Conditions) -> Finding | None:
         else "Find the system calls: the kernel part of the profile, or `strace -c -f`.",
         kernel * spent * 0.9,
         gain=f"{without_work(conditions, kernel)}, without any kernel time (Amdahl)",
-        explained_ratio=kernel * spent,
     )
 
 

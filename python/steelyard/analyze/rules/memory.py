@@ -23,6 +23,8 @@ FAULTS_PER_CPU_S = 100_000.0
 FAULT_COST_S = 0.7e-6
 FALLBACK_RATIO = 0.5
 LARGE_BYTES = 1 << 30
+SHORT_RATIO = 0.8
+"""Share of memory in use below which a kill is due to a limit, not to the machine\'s memory."""
 PAGE_TABLES_RATIO = 0.02
 REFAULTS_PER_S = 1000.0
 COMPACTIONS_PER_S = 10.0
@@ -205,6 +207,20 @@ def _killed(conditions: Conditions) -> Finding | None:
     if per_s <= 0:
         return None
     count = per_s * (conditions.end_ns - conditions.begin_ns) / 1e9
+    memory = conditions.memory
+    used = memory.used_high_bytes.value if memory is not None else None
+    total = memory.total_bytes.value if memory is not None else None
+    if used is not None and total and used < SHORT_RATIO * total:
+        # The counter is the machine's: with memory left, some control group's own limit was reached.
+        return Finding(
+            f"The kernel killed a process at the memory limit of a control group: the machine used at most"
+            f" {percent(used / total)} of its memory. The counter does not say which group.",
+            (Evidence("processes killed", max(1.0, round(count)), "count", 0.0),),
+            "Find the process and its group in the kernel log (`dmesg`).",
+            0.5,
+            gain="the work of the killed process",
+            sure=False,
+        )
     return Finding(
         "The kernel killed a process during the measurement because memory ran out.",
         (Evidence("processes killed", max(1.0, round(count)), "1", 0.0),),

@@ -30,6 +30,8 @@ CALLS_RATIO = 1.5
 """A function's share with its callees is shown too from this many times its own share on."""
 LEADS_RATIO = 0.05
 """Share of a category below which its largest function is not worth naming."""
+TWO_THREADS = 1.5
+"""Threads on average below which a program hands nothing from one to another."""
 WHOLE_RATIO = 0.9
 """From this part on, a category's samples in one library are the category."""
 UNRESOLVED_RATIO = 0.30
@@ -391,6 +393,21 @@ _OBJECTS = (
 )
 
 
+_WAITS = (
+    "Each wait puts the thread to sleep and wakes it: find what it waits for in the flame graph (callers of"
+    " schedule), and do it in larger or fewer operations."
+)
+
+
+def _step(tax: _Tax, profile: ProfileUse, conditions: Conditions) -> str:
+    if tax.id == "tax-allocation" and _is_objects(profile):
+        return _OBJECTS
+    target = conditions.target
+    if tax.id == "kernel-scheduling" and target is not None and target.threads < TWO_THREADS:
+        return _WAITS
+    return tax.step
+
+
 def _is_objects(profile: ProfileUse) -> bool:
     """Return whether most of the allocation is CPython's own."""
     leader = profile.leaders.get("allocation", "")
@@ -408,7 +425,7 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
         return Finding(
             f"{percent(share)} of the CPU time {tax.verb}{f'; {most}' if most else ''}.",
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),
-            _OBJECTS if tax.id == "tax-allocation" and _is_objects(profile) else tax.step,
+            _step(tax, profile, conditions),
             0.25 + 0.5 * share,
             gain=f"{without_work(conditions, share)}, without it (Amdahl)",
         )

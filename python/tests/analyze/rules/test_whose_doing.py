@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from steelyard.analyze import explain
 from steelyard.analyze.rules.findings import without_work
-from tests.analyze.rules.test_rules import DISK, TROUBLED, activity, disk, q, sampled, target
+from tests.analyze.rules.test_rules import DISK, TROUBLED, activity, disk, event, q, sampled, target
 
 
 def test_what_the_machine_counts_is_not_laid_at_the_programs_door() -> None:
@@ -99,3 +101,54 @@ def test_small_operations_one_after_another_are_limited_by_their_latency() -> No
     for queue, said in ((0.7, "one after another (0.7 in flight)"), (20.0, "limited by their number")):
         found = {one.id: one for one in explain(disk(**busy, queue=q(queue)))}
         assert said in found["small-operations"].claim
+
+
+def test_a_kill_with_memory_left_is_a_groups_limit_and_no_pressure() -> None:
+    """A neighbour's control group at its limit made "memory capacity" a pressure point."""
+    killed = event(oom_kill=0.1)
+    assert killed.memory is not None
+    total = killed.memory.total_bytes.value
+    assert total is not None
+    roomy = replace(killed, memory=replace(killed.memory, used_high_bytes=q(0.06 * total)))
+    full = replace(killed, memory=replace(killed.memory, used_high_bytes=q(0.97 * total)))
+    (group,), (machine,) = (
+        [one for one in explain(seen) if one.id == "killed-for-memory"] for seen in (roomy, full)
+    )
+    assert group.part is None
+    assert "at the memory limit of a control group" in group.claim
+    assert machine.part == "dram_capacity"
+
+
+def test_a_thread_that_waits_for_the_cpu_of_others_is_not_limited_by_its_own_speed() -> None:
+    mine = {"cpus": q(0.05), "cpu_wait": q(0.9), "busiest_wanted_ratio": q(0.95), "waits": {}}
+    starved = target(**mine, busiest_running_ratio=0.05)
+    runs = target(**mine, busiest_running_ratio=0.9)
+    assert "one-thread" not in {one.id for one in explain(starved)}
+    assert "one-thread" in {one.id for one in explain(runs)}
+
+
+def test_of_the_kernels_time_the_whole_explains_no_less_than_a_part() -> None:
+    """Three quarters of the CPU time in storage explained 31 %, all of the kernel's 27 %."""
+    seen = sampled(categories={"kernel_storage": 0.75})
+    assert seen.target is not None
+    own = replace(seen.target, kernel_ratio=q(0.99), cpus=q(0.27), cpu_wait=q(0.14))
+    seen = replace(seen, target=own, server_cpus=TROUBLED["cpu-bound"].all_cpus)
+    found = {one.id: one for one in explain(seen)}
+    whole, part = found["kernel-heavy"], found["kernel-storage"]
+    assert whole.explained_ratio == pytest.approx(0.99 * 0.41)
+    assert part.explained_ratio == pytest.approx(0.75 * 0.41)
+
+
+def test_one_thread_is_not_told_to_hand_off_less() -> None:
+    seen = sampled(categories={"kernel_scheduling": 0.3})
+    assert seen.target is not None
+    steps = {
+        threads: next(
+            one.next_step
+            for one in explain(replace(seen, target=replace(seen.target, threads=threads)))
+            if one.id == "kernel-scheduling"
+        )
+        for threads in (1.0, 8.0)
+    }
+    assert "hand-offs" not in steps[1.0]
+    assert "hand-offs" in steps[8.0]
