@@ -18,7 +18,7 @@ from steelyard.bench.limits.disk import DiskLimit
 from steelyard.bench.limits.network import NetworkLimit
 from steelyard.bench.parameters import Parameter
 from steelyard.cli.matrix import hooks_of
-from steelyard.cli.output import complain, print_json, show_answer
+from steelyard.cli.output import complain, page_of, print_json, show_answer
 from steelyard.cli.progress import shown
 from steelyard.records import Colocation, Level, RunStatus
 
@@ -77,17 +77,15 @@ def show_again(directory: Path, *, report: Path | None, as_json: bool) -> int:
 
 def show(made: Colocated, *, report: Path | None, as_json: bool) -> int:
     """Show a co-location; return the exit code."""
-    from steelyard.report.answer.page import write_page
     from steelyard.report.colocation.answer import answer
-    from steelyard.report.html import page_path
+    from steelyard.report.template import page_path
 
     if made.error is not None:
         complain(made.error)
     said = answer(made.record, made.directory)
     page = page_path(report) if report is not None and made.record.status is RunStatus.COMPLETE else None
     if as_json:
-        if page is not None:
-            write_page(page, said)
+        page_of(said, page)
         print_json(
             {
                 **made.record.model_dump(mode="json"),

@@ -13,7 +13,7 @@ from steelyard.bench import tiers
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.parameters import parse_assignments
 from steelyard.bench.suites import suite as suite_files
-from steelyard.cli.output import complain, print_json, show_answer
+from steelyard.cli.output import complain, page_of, print_json, show_answer
 from steelyard.cli.progress import shown
 from steelyard.cli.run.make import errors_of
 from steelyard.cli.run.preflight import announce
@@ -95,10 +95,9 @@ def show_matrix(
         flag = "--tier" if tier is not None else "--set-limit" if hooks else "--set"
         raise UsageError(f"{flag} is for a suite that is run: this one has been")
     from steelyard.analyze.pressure.matrix import row_of
-    from steelyard.report.answer.page import write_page
-    from steelyard.report.html import page_path
     from steelyard.report.pressure.answer import answer
     from steelyard.report.pressure.document import document
+    from steelyard.report.template import page_path
 
     suite, runs = suite_files.load(folder)
     rows, found = [], []
@@ -112,8 +111,7 @@ def show_matrix(
     said = answer(suite.suite_id, rows, panels, command=["steelyard", *sys.argv[1:]])
     page = page_path(report) if report is not None and rows else None
     if as_json:
-        if page is not None:
-            write_page(page, said)
+        page_of(said, page)
         print_json(
             {"suite_id": suite.suite_id, **document(rows), "report": None if page is None else str(page)},
             kind="pressure_matrix",

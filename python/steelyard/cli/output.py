@@ -163,14 +163,23 @@ def _write_figures(target: Writing, objects: Sequence[Any]) -> None:
 
 def show_answer(answer: "Answer", report: Path | None) -> int:
     """Write the page of an answer if one is wanted, and print it; return the exit code."""
-    from steelyard.report.answer.page import write_page
     from steelyard.report.answer.terminal import Shown
 
-    page = None if report is None else write_page(report, answer)
+    page = page_of(answer, report)
     output_console(highlight=False).print(Shown(answer))
     if page is not None:
         print_path("report", page)
     return int(answer.says_no)
+
+
+def page_of(answer: "Answer", report: Path | None) -> Path | None:
+    """Write the page of an answer if one is wanted; return its path."""
+    if report is None:
+        return None
+    # Templates are loaded where a page is written.
+    from steelyard.report.answer.page import write_page
+
+    return write_page(report, answer)
 
 
 def print_path(name: str, path: Path) -> None:

@@ -155,7 +155,7 @@ def show_report(
     if not shared_script:
         return _show_report(directory, page, baseline=baseline, as_json=as_json)
     from steelyard.report.chart_library import shared
-    from steelyard.report.html import page_path
+    from steelyard.report.template import page_path
 
     with shared(directory if page is None else page_path(page).parent):
         return _show_report(directory, page, baseline=baseline, as_json=as_json)

@@ -77,14 +77,14 @@ def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = No
 
     The members' pages go into folders of their names beside it, where its links lead.
     """
-    from steelyard.report import html
+    from steelyard.report import template
     from steelyard.report.suite import page as suite_page
 
-    page = None if page is None else html.page_path(page)
+    page = None if page is None else template.page_path(page)
     suite, scores, member_runs = weighed(directory, baseline)
     members = [
         reports.view(
-            folder, run, baseline, page=None if page is None else page.parent / folder.name / html.PAGE
+            folder, run, baseline, page=None if page is None else page.parent / folder.name / template.PAGE
         )
         for folder, run in member_runs
     ]

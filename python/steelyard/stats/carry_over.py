@@ -66,10 +66,10 @@ def carry_over(
     rest = float(((level - both @ found) ** 2).sum())
     if not 0 < rest < without:
         return None
-    from scipy.stats import f
+    from scipy.special import fdtrc
 
     ratio = (without - rest) / (count - 1) / (rest / degrees)
-    if float(f.sf(ratio, count - 1, degrees)) > CHANCE:
+    if float(fdtrc(count - 1, degrees, ratio)) > CHANCE:
         return None
     effects = found[: count - 1]
     covariance = rest / degrees * np.linalg.inv(both.T @ both)[: count - 1, : count - 1]

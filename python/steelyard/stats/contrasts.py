@@ -485,8 +485,8 @@ def chance_found(
     if deviation <= 0 or effect <= 0 or blocks < FEWEST_BLOCKS or not 0 < confidence < 1:
         raise ValueError("needs a positive deviation and effect, enough blocks, and a confidence below 1")
     # Loaded when it is needed: it takes longer than a command's help.
-    from scipy.stats import nct
+    from scipy.special import nctdtr
 
     last = last_confidence(blocks, blocks, confidence) if has_looks else confidence
     away = effect / (deviation * math.sqrt(_ALLOWANCE / blocks))
-    return float(nct.sf(student_quantile((1 + last) / 2, blocks - 2), blocks - 2, away))
+    return float(1.0 - nctdtr(blocks - 2, away, student_quantile((1 + last) / 2, blocks - 2)))

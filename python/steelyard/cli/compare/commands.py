@@ -14,7 +14,7 @@ from steelyard.analyze.comparison import RunComparison, Side, compare_runs
 from steelyard.bench import runs
 from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.compare.perf_files import are_perf_files, show_files_compared
-from steelyard.cli.output import command_line, print_json, show_answer
+from steelyard.cli.output import command_line, page_of, print_json, show_answer
 from steelyard.records import Run
 
 EXPERIMENT = "experiment.json"
@@ -69,12 +69,11 @@ def _experiment(name: str, out: Path) -> Path | None:
 
 def _show_runs(directories: tuple[Path, Path], report: Path | None, *, as_json: bool) -> None:
     pair, comparison = _compared(*directories)
-    from steelyard.report.answer.page import write_page
     from steelyard.report.compare.answer import runs_answer
 
     said = runs_answer(pair, comparison, command=command_line())
     if as_json:
-        page = None if report is None else write_page(report, said)
+        page = page_of(said, report)
         names = {"a": pair[0].run_id, "b": pair[1].run_id}
         print_json({**names, **_document(comparison), "report": _text(page)}, kind="comparison")
         return
@@ -83,7 +82,6 @@ def _show_runs(directories: tuple[Path, Path], report: Path | None, *, as_json: 
 
 def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json: bool) -> None:
     from steelyard.analyze.suite_comparison import compare_suites
-    from steelyard.report.answer.page import write_page
     from steelyard.report.compare.answer import suites_answer
 
     (a, a_runs), (b, b_runs) = (suite_files.load(directory) for directory in directories)
@@ -99,7 +97,7 @@ def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json
     names = (a.suite_id, b.suite_id)
     said = suites_answer(names, comparison, details, command=command_line())
     if as_json:
-        page = None if report is None else write_page(report, said)
+        page = page_of(said, report)
         members = [
             {
                 **asdict(member),

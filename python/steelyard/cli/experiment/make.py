@@ -21,7 +21,7 @@ from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import Request, begin, pilot_of, read_elsewhere
 from steelyard.cli.experiment.file import read_file
 from steelyard.cli.experiment.plan import forecast_text, show_pilot, show_plan
-from steelyard.cli.output import complain, print_json, print_path, show_answer
+from steelyard.cli.output import complain, page_of, print_json, print_path, show_answer
 from steelyard.cli.progress import shown
 from steelyard.experiment import engine
 from steelyard.experiment.answers import ArmAnswer, answers, blocks_of_answer, factor_answers
@@ -230,7 +230,6 @@ def show_experiment(
     folder: Path | None, experiment: Experiment, report: Path | None, *, as_json: bool
 ) -> int:
     """Show what an experiment says; return the exit code."""
-    from steelyard.report.answer.page import write_page
     from steelyard.report.experiment.answer import answer
 
     if is_numa(experiment):
@@ -246,7 +245,7 @@ def show_experiment(
     by_factor = factor_answers(experiment, is_over=experiment.status is RunStatus.COMPLETE)
     made = answer(experiment, found, curve, by_factor)
     if as_json:
-        page = None if report is None else write_page(report, made)
+        page = page_of(made, report)
         print_json(document(folder, experiment, found, page, curve, by_factor), kind="experiment_answer")
         return int(made.says_no)
     code = show_answer(made, report)

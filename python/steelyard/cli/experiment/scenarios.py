@@ -27,7 +27,7 @@ from steelyard.bench.launch import make_run_folder
 from steelyard.bench.placement.request import live_layout, recorded_layout
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment import begin, make
-from steelyard.cli.output import output_console, print_json, print_path, show_answer
+from steelyard.cli.output import output_console, page_of, print_json, print_path, show_answer
 from steelyard.experiment import engine
 from steelyard.experiment.numa import design
 from steelyard.experiment.numa.production import Agreement, agreements, finding_of
@@ -209,7 +209,6 @@ def show(
     locality: Locality | None = None,
 ) -> int:
     """Show verdicts; return 0 where every one is known and production does not disagree, else 1."""
-    from steelyard.report.answer.page import write_page
     from steelyard.report.experiment.scenarios_answer import answer
 
     is_over = experiment.status is RunStatus.COMPLETE
@@ -222,7 +221,7 @@ def show(
     found = Found(experiment, folder, known, locality, agreed)
     said = answer(experiment, known, locality, agreed)
     if as_json:
-        page = None if report is None else write_page(report, said)
+        page = page_of(said, report)
         print_json(document(found, page), kind="numa_experiment")
         return int(said.says_no)
     code = show_answer(said, report)

@@ -37,7 +37,7 @@ from steelyard.bench.placement.steps import cpu_steps, topology_of_layout
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import metric_of, readings_of, seconds_of
 from steelyard.cli.experiment.make import carry_out, code_of, put_back
-from steelyard.cli.output import print_json, print_path, show_answer
+from steelyard.cli.output import page_of, print_json, print_path, show_answer
 from steelyard.cli.profile.reading import read_profile
 from steelyard.cli.scale.document import document
 from steelyard.experiment import engine
@@ -364,13 +364,12 @@ def _show_experiment(
 
 
 def _show(shown: Shown, report: Path | None, *, as_json: bool) -> int:
-    from steelyard.report.answer.page import write_page
     from steelyard.report.scale.answer import answer
 
     scaling, experiment = shown.scaling, shown.experiment
     made = answer(scaling, source=shown.source, experiment=experiment)
     if as_json:
-        page = None if report is None else write_page(report, made)
+        page = page_of(made, report)
         print_json(document(shown.source, scaling, experiment, page), kind="scaling")
         return int(made.says_no)
     code = show_answer(made, report)

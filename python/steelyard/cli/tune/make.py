@@ -31,7 +31,7 @@ from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import draw_seed, metric_of, ratio_of, seconds_of
 from steelyard.cli.experiment.make import so_far
 from steelyard.cli.experiment.service import live_metric, live_of, source_names
-from steelyard.cli.output import complain, output_console, print_json, print_path, show_answer
+from steelyard.cli.output import complain, output_console, page_of, print_json, print_path, show_answer
 from steelyard.cli.progress import shown
 from steelyard.experiment.engine import MACHINE
 from steelyard.records import Machine, RunStatus, read, write
@@ -192,19 +192,16 @@ def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], report: Path | No
 
 def show_tuning(folder: Path | None, tuning: Tuning, report: Path | None = None, *, as_json: bool) -> int:
     """Show a tuning, or the plan of one that has no folder; write its page to ``report``."""
-    from steelyard.report.answer.page import write_page
     from steelyard.report.tune.answer import answer
 
     said = answer(tuning)
     if as_json:
-        if report is not None:
-            write_page(report, said)
+        page_of(said, report)
         print_json(tuning.model_dump(mode="json"))
     elif folder is None:
         from steelyard.report.tune.knobs import plan_summary
 
-        if report is not None:
-            write_page(report, said)
+        page_of(said, report)
         output_console().print(plan_summary(tuning))
     else:
         show_answer(said, report)

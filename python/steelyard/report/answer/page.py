@@ -28,7 +28,7 @@ from steelyard.report.answer import (
     Section,
     Table,
 )
-from steelyard.report.html import publish, template
+from steelyard.report.template import publish, template
 
 
 def write_page(path: Path, answer: Answer) -> Path:

@@ -19,7 +19,7 @@ from steelyard.records import HealthResult
 from steelyard.report import format as fmt
 from steelyard.report.health import charts as health_charts
 from steelyard.report.health.table import spread, verdict
-from steelyard.report.html import PAGE, publish, template
+from steelyard.report.template import PAGE, publish, template
 
 _SECTIONS = (
     ("latency", "Memory latency"),

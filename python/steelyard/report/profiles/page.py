@@ -23,10 +23,10 @@ from steelyard.analyze.profiles.profile import SAMPLES, Profile, Weights, module
 from steelyard.analyze.profiles.tax_map import TaxMap
 from steelyard.analyze.profiles.tax_rules import Rules
 from steelyard.report import format as fmt
-from steelyard.report.html import page_path, publish, template
 from steelyard.report.profiles.flame import diff_flame_html, flame_html
 from steelyard.report.profiles.tax_chart import command_chart, tax_chart
 from steelyard.report.profiles.time_chart import time_chart
+from steelyard.report.template import page_path, publish, template
 
 _FUNCTIONS = 40
 

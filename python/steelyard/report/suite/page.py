@@ -23,11 +23,11 @@ from steelyard.decide.score import Refusal, Score
 from steelyard.decide.suite import BESIDE
 from steelyard.records import Check, Level, Machine, Metric, Run, RunStatus, Suite, SuiteMember, read
 from steelyard.report import format as fmt
-from steelyard.report.html import PAGE, page_path, publish, template
 from steelyard.report.machine.table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_unit
 from steelyard.report.model import headline_of
 from steelyard.report.score_text import member_text, overall_text, short_interval
+from steelyard.report.template import PAGE, page_path, publish, template
 
 TILES_AT_MOST = 4
 WORDS = {Level.VALID: "Valid", Level.SUSPECT: "Suspect", Level.INVALID: "Invalid"}

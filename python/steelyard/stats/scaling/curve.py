@@ -64,11 +64,11 @@ class CurveFit:
         """Return by what factor the last step may differ from the first one by noise alone (97.5 %)."""
         if self.chosen is None:
             return 1.0
-        from scipy.stats import t
+        from scipy.special import stdtrit
 
         noise = self.chosen.noise_of_readings
         spread = float(noise.squares[0] + noise.squares[-1]) ** 0.5
-        return float(np.exp(min(float(t.ppf(0.975, noise.degrees)) * spread, 700.0)))
+        return float(np.exp(min(float(stdtrit(noise.degrees, 0.975)) * spread, 700.0)))
 
 
 def fit_curve(values: Mapping[int, Sequence[float]], topology: Topology | None = None) -> CurveFit:

@@ -90,11 +90,11 @@ def misfit_p_value(logs: Floats, distance: Floats, degrees: int) -> float | None
     """Return the chance that noise alone sets the steps so far from a model; None with one block."""
     if logs.shape[1] == 1 or degrees < 1:
         return None
-    from scipy.stats import f
+    from scipy.special import fdtrc
 
     _, freedom, pooled = _within(logs)
     around = float((distance**2).sum()) / degrees
-    return float(f.sf(around / pooled, degrees, freedom)) if pooled > 0 else float(around < 1e-20)
+    return float(fdtrc(degrees, freedom, around / pooled)) if pooled > 0 else float(around < 1e-20)
 
 
 def _within(logs: Floats) -> tuple[Floats, int, float]:

@@ -73,10 +73,10 @@ def _tolerance(chosen: Chosen, best: int) -> float:
     """Return by how much the best of the steps may exceed the last one by noise alone, in logarithms."""
     if chosen.noise.is_assumed:
         return -math.log1p(-FALL_RATIO_ALONE)
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     noise = chosen.noise_of_readings
-    quantile = float(t.ppf(1 - FALL_BY_CHANCE / len(chosen.cpus), noise.degrees))
+    quantile = float(stdtrit(noise.degrees, 1 - FALL_BY_CHANCE / len(chosen.cpus)))
     return quantile * math.sqrt(float(noise.squares[best] + noise.squares[-1]))
 
 
