@@ -14,10 +14,12 @@ from steelyard.analyze.profiles.tax_map import classify
 from steelyard.cli.main import invoke
 from steelyard.records import Check, Level, Suite, Verdict, read
 from steelyard.report import html
+from steelyard.report.answer.page import write_page
 from steelyard.report.health import page as health_page
 from steelyard.report.model import gather
-from steelyard.report.profiles import page as profile_page
+from steelyard.report.profiles.answer import diff_answer, profile_answer
 from steelyard.report.suite import page as suite_page
+from steelyard.report.template import page_path
 from tests import health_samples as samples
 from tests.fleet.simulated import simulated_store
 from tests.folded import profile
@@ -105,7 +107,7 @@ def stacks(folder: Path, name: str, more: Mapping[str, int]) -> Path:
     one = profile(
         folder, {f"{name};main [{name}];{name} [x]": 90, "b;main [b]": 10, **more}, f"# reason: {name}\n"
     )
-    return profile_page.write(folder, one, classify(one), title=name, command=name)
+    return write_page(page_path(folder), profile_answer(one, classify(one), title=name, command=name))
 
 
 def two_profiles(folder: Path, name: str) -> Path:
@@ -113,7 +115,9 @@ def two_profiles(folder: Path, name: str) -> Path:
     one = profile(folder, {f"{name};main [{name}]": 900, "b;main [b]": 100})
     two = profile(folder, {f"{name};main [{name}]": 500, f"b;{name} [b]": 500})
     maps = (classify(one), classify(two))
-    return profile_page.write_diff(folder, (one, two), (name, "after"), maps, diff(one, two), command=name)
+    return write_page(
+        page_path(folder), diff_answer((one, two), (name, "after"), maps, diff(one, two), command=name)
+    )
 
 
 KINDS: dict[str, Callable[[Path, str], Path]] = {

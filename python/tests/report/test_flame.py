@@ -14,10 +14,12 @@ from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.profiles.tax_map import classify
 from steelyard.cli.main import invoke
-from steelyard.report.profiles import page as profile_page
+from steelyard.report.answer.page import write_page
+from steelyard.report.profiles.answer import diff_answer, profile_answer
 from steelyard.report.profiles.flame import diff_flame_html, flame_html, notes_of
 from steelyard.report.profiles.flame_tree import MERGED, grow
 from steelyard.report.profiles.tax_chart import command_chart, tax_chart
+from steelyard.report.template import page_path
 from tests.folded import profile
 
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'`${7*7}</style><!--"
@@ -125,13 +127,15 @@ def test_a_page_without_a_difference_has_no_coloured_box(tmp_path: Path) -> None
     result = diff(a, b, are_blocks=True)
     assert not result.stands_out
     assert grow([whole[0], profile(tmp_path, {"a;f": 450, "a;g": 550})]).changed is not None
-    path = profile_page.write_diff(
+    path = write_page(
         tmp_path / "page.html",
-        (whole[0], profile(tmp_path, {"a;f": 450, "a;g": 550})),
-        ("a", "b"),
-        (classify(whole[0]), classify(whole[1])),
-        result,
-        command="steelyard",
+        diff_answer(
+            (whole[0], profile(tmp_path, {"a;f": 450, "a;g": 550})),
+            ("a", "b"),
+            (classify(whole[0]), classify(whole[1])),
+            result,
+            command="steelyard",
+        ),
     )
     assert '"changed":[]' in path.read_text().replace(" ", "")
 
@@ -154,7 +158,9 @@ def test_bars_have_a_part_for_each_category(tmp_path: Path) -> None:
 def test_no_busy_sample_is_no_chart(tmp_path: Path) -> None:
     idle = profile(tmp_path, {"swapper;intel_idle [kernel]": 5})
     assert not tax_chart([("x", classify(idle))]).is_drawable
-    page = profile_page.write(tmp_path, idle, classify(idle), title="idle", command="steelyard")
+    page = write_page(
+        page_path(tmp_path), profile_answer(idle, classify(idle), title="idle", command="steelyard")
+    )
     assert "No busy sample" in page.read_text()
 
 
@@ -180,7 +186,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Profile:
 
 
 def test_the_page_draws_searches_and_zooms(browser: Browser, one: Profile, tmp_path: Path) -> None:
-    path = profile_page.write(tmp_path, one, classify(one), title=HOSTILE, command=HOSTILE)
+    path = write_page(page_path(tmp_path), profile_answer(one, classify(one), title=HOSTILE, command=HOSTILE))
     with opened(browser, path) as (page, said, asked):
         assert said == []
         assert asked == [path.as_uri()]
@@ -219,13 +225,15 @@ def test_the_page_draws_searches_and_zooms(browser: Browser, one: Profile, tmp_p
 def test_the_page_of_two_profiles(browser: Browser, one: Profile, tmp_path: Path) -> None:
     other = profile(tmp_path, {**STACKS, "nginx;main [nginx];new [nginx]": 400})
     result = diff(one, other)
-    path = profile_page.write_diff(
-        tmp_path,
-        (one, other),
-        ("before", HOSTILE),
-        (classify(one), classify(other)),
-        result,
-        command="steelyard",
+    path = write_page(
+        page_path(tmp_path),
+        diff_answer(
+            (one, other),
+            ("before", HOSTILE),
+            (classify(one), classify(other)),
+            result,
+            command="steelyard",
+        ),
     )
     with opened(browser, path, color_scheme="dark") as (page, said, _):
         assert said == []
@@ -267,8 +275,9 @@ def _rows(page: Page) -> list[list[str]]:
 
 def test_callers_and_callees_of_a_function_are_counted_once(browser: Browser, tmp_path: Path) -> None:
     stacks = {"app;main;a;f;x": 30, "app;main;b;f;y;f;x": 20, "app;main;b": 50}
-    path = profile_page.write(
-        tmp_path, one := profile(tmp_path, stacks), classify(one), title="x", command="steelyard"
+    path = write_page(
+        page_path(tmp_path),
+        profile_answer(one := profile(tmp_path, stacks), classify(one), title="x", command="steelyard"),
     )
     with opened(browser, path) as (page, said, _):
         page.locator(".flame-view").focus()
@@ -304,8 +313,9 @@ def test_deep_stacks_are_folded_and_nothing_is_lost(browser: Browser, tmp_path: 
         f"app;main;{'walk;' * 20}other": 10,
         f"app;main;{deep};end": 50,
     }
-    path = profile_page.write(
-        tmp_path, one := profile(tmp_path, stacks), classify(one), title="x", command="steelyard"
+    path = write_page(
+        page_path(tmp_path),
+        profile_answer(one := profile(tmp_path, stacks), classify(one), title="x", command="steelyard"),
     )
     with opened(browser, path) as (page, said, _):
         rows = _rows(page)
@@ -355,7 +365,7 @@ def test_samples_with_times_are_drawn_and_cut_by_second(
 
 
 def test_paper_is_white_and_whole(browser: Browser, one: Profile, tmp_path: Path) -> None:
-    path = profile_page.write(tmp_path, one, classify(one), title="x", command="steelyard")
+    path = write_page(page_path(tmp_path), profile_answer(one, classify(one), title="x", command="steelyard"))
     with opened(browser, path, color_scheme="dark") as (page, said, _):
         assert len(page.pdf()) > 10_000
         assert said == []

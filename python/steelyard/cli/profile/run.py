@@ -36,7 +36,7 @@ from steelyard.analyze.profiles.tax_map import TaxMap, classify
 from steelyard.analyze.profiles.tax_rules import Rules, rules_with
 from steelyard.analyze.profiles.times import TIMES, sample_times, write_between
 from steelyard.cli.leftovers import put_back
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import page_of, print_json, show_answer
 from steelyard.cli.profile.reading import ALL, FOLDED, PROGRAM, Wanted, plain, read_profile
 
 PPROF = "profile.pb.gz"
@@ -257,20 +257,20 @@ def _show(
     shown_by: str,
     times_ns: NDArray[np.int64] | None = None,
 ) -> int:
-    from steelyard.report.profiles.page import top_functions, write
+    from steelyard.report.profiles.answer import profile_answer
+    from steelyard.report.profiles.words import top_functions
+    from steelyard.report.template import page_path
 
     tax = classify(profile, rules)
-    functions = top_functions(profile.busy(), rows)
-    page = None
-    if report is not None:
-        page = write(report, profile, tax, title=name.name, command=shown_by, rules=rules, times_ns=times_ns)
+    said = profile_answer(
+        profile, tax, title=name.name, command=shown_by, rules=rules, times_ns=times_ns, rows=rows
+    )
+    report = None if report is None else page_path(report)
     if as_json:
-        print_json(_document(path, profile, tax, [asdict(row) for row in functions], page))
+        functions = [asdict(row) for row in top_functions(profile.busy(), rows)]
+        print_json(_document(path, profile, tax, functions, page_of(said, report)))
         return int(ExitCode.OK)
-    from steelyard.report.profiles.table import profile_summary
-
-    output_console().print(profile_summary(profile, tax, functions, report_path=page))
-    return int(ExitCode.OK)
+    return show_answer(said, report)
 
 
 def _document(
@@ -332,18 +332,16 @@ def show_diff(
     result = diff(units[0], units[1], chosen, alpha=alpha, are_blocks=are_blocks)
     a, b = (side.whole for side in sides)
     names = _names(paths)
-    page = None
-    if report is not None:
-        from steelyard.report.profiles.page import write_diff
+    from steelyard.report.profiles.answer import diff_answer
+    from steelyard.report.template import page_path
 
-        maps = (classify(a, chosen), classify(b, chosen))
-        page = write_diff(report, (a, b), names, maps, result, command=shown_by, rules=chosen)
+    maps = (classify(a, chosen), classify(b, chosen))
+    said = diff_answer((a, b), names, maps, result, command=shown_by, rules=chosen, rows=rows)
+    report = None if report is None else page_path(report)
     if as_json:
-        print_json(_diff_document(paths, result, rows, page))
+        print_json(_diff_document(paths, result, rows, page_of(said, report)))
     else:
-        from steelyard.report.profiles.table import diff_summary
-
-        output_console().print(diff_summary(result, names, count=rows, report_path=page))
+        show_answer(said, report)
     return int(ExitCode.NO if exit_code and result.changed else ExitCode.OK)
 
 

@@ -129,7 +129,14 @@ def _texts(columns: Sequence[Column]) -> int:
 
 
 def of_table(table: Table) -> Plain:
-    """Return an answer's table, whole, with its exact figures and the ends of its intervals."""
+    """Return an answer's table, whole, with its exact figures and the ends of its intervals; without bars."""
+    bars = {at for at in range(len(table.columns)) if any(row[at].bar is not None for row in table.rows)}
+    if bars:
+        kept = [at for at in range(len(table.columns)) if at not in bars]
+        columns_of = tuple(table.columns[at] for at in kept)
+        table = replace(
+            table, columns=columns_of, rows=tuple(tuple(row[at] for at in kept) for row in table.rows)
+        )
     names = tuple(_clean(column.name) for column in table.columns)
     rows = tuple(tuple(_clean(cell.text) for cell in row) for row in table.rows)
     columns: list[str] = []

@@ -27,6 +27,7 @@ from steelyard.report.answer import (
     Paragraph,
     Section,
     Table,
+    Timeline,
 )
 from steelyard.report.template import publish, template
 
@@ -50,7 +51,7 @@ def render(answer: Answer, *, folder: Path | None = None) -> str:
         block
         for section in sections
         for block in section.blocks
-        if isinstance(block, Chart | Heat) and block.is_drawable
+        if isinstance(block, Chart | Heat | Timeline) and block.is_drawable
     ]
     ids = [chart.id for chart in charts]
     if len(set(ids)) != len(ids):

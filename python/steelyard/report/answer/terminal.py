@@ -27,6 +27,8 @@ _NAME = 28
 _LEAST = 12
 """Characters that a column keeps which is never left out."""
 _GAP = 3
+_BAR = 12
+"""Characters of a full bar."""
 
 
 def terminal(answer: Answer) -> RenderableType:
@@ -76,7 +78,7 @@ class Fitted:
         given = _given(table, kept, widths, shown, options.max_width)
         made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for at in kept:
-            is_text = table.columns[at].is_text or at == 0
+            is_text = table.columns[at].is_text or at == 0 or any(row[at].bar is not None for row in shown)
             # Each has its width: left to share, columns beyond the edge would vanish without a word.
             made.add_column(
                 safe(table.columns[at].name),
@@ -103,8 +105,11 @@ def _kept(table: Table, rows: Sequence[tuple[Cell, ...]], widths: Sequence[int],
     """Return which columns there is room for, in their order: the first and the answer always, then those
     of the least rank; columns without any figure last, those without any text never.
     """
-    filled = [any(row[at].text for row in rows) for at in range(len(widths))]
-    known = [any(row[at].text not in ("", fmt.MISSING) for row in rows) for at in range(len(widths))]
+    filled = [any(_length(row[at]) for row in rows) for at in range(len(widths))]
+    known = [
+        any(row[at].text not in ("", fmt.MISSING) or row[at].bar is not None for row in rows)
+        for at in range(len(widths))
+    ]
     always = [at for at in range(1, len(widths)) if filled[at] and table.columns[at].is_answer]
     others = [at for at in range(1, len(widths)) if filled[at] and at not in always]
     kept = [0, *always]
@@ -144,15 +149,19 @@ def _least(table: Table, at: int, widths: Sequence[int], rows: Sequence[tuple[Ce
     return min(widths[at], _LEAST if gives_way else _NAME)
 
 
+def _length(cell: Cell) -> int:
+    return len(cell.text) if cell.bar is None else _BAR
+
+
 def _width(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:
     """Return the width of a column that has room: of its longest cell, and of its name in one line."""
-    return max([len(table.columns[at].name), *(len(row[at].text) for row in rows)])
+    return max([len(table.columns[at].name), *(_length(row[at]) for row in rows)])
 
 
 def _narrowest(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:
     """Return the width of a column of figures: of its longest cell, and of the longest word of its name."""
     words = table.columns[at].name.split() or [""]
-    return max([*map(len, words), *(len(row[at].text) for row in rows)])
+    return max([*map(len, words), *(_length(row[at]) for row in rows)])
 
 
 def _block(block: object, rows: int) -> list[RenderableType]:
@@ -175,6 +184,8 @@ def _block(block: object, rows: int) -> list[RenderableType]:
 
 
 def _cell(cell: Cell) -> Text:
+    if cell.bar is not None:
+        return Text("█" * round(_BAR * min(cell.bar, 1.0)) or "▏", style="blue")
     return _styled(fmt.plain(cell.text), _STYLES.get(cell.level or "", ""))
 
 

@@ -25,7 +25,7 @@ from steelyard.report.answer import (
 )
 from steelyard.report.fleet.profiles import percent, plural
 from steelyard.report.profiles.flame import diff_flame_html
-from steelyard.report.profiles.page import points
+from steelyard.report.profiles.words import points
 from steelyard.stats.shares import LEAST_HOLDERS
 
 _BARS = 20
