@@ -9,7 +9,7 @@ tasks waited: PSI's totals over the covered time.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from steelyard.analyze.load_hosts import load_hosts
@@ -238,7 +238,7 @@ def observe(
         all_cpus=_cpu_set("all", frozenset(cpus), cpus, cpu_missing),
         server_cpus=_cpu_set("server", server, cpus, cpu_missing),
         load_cpus=_cpu_set("load", load_set, cpus, cpu_missing),
-        runnable=reader.gauge(scheduler, "scheduler", "runnable", "1"),
+        runnable=_without_reader(reader.gauge(scheduler, "scheduler", "runnable", "1")),
         blocked=reader.gauge(scheduler, "scheduler", "blocked", "1"),
         context_switches_per_s=reader.rate(scheduler, "scheduler", "context_switches", "1/s"),
         waiting_per_cpu=_waiting(waits),
@@ -302,6 +302,11 @@ class _Reader:
         gauge = entity.gauges.get(column)
         value = getattr(gauge, figure) if gauge else None
         return Quantity.of(value, unit, gauge.missing if gauge else None)
+
+
+def _without_reader(runnable: Quantity) -> Quantity:
+    """Return the runnable tasks without the one that reads their number, which then runs."""
+    return runnable if runnable.value is None else replace(runnable, value=max(0.0, runnable.value - 1.0))
 
 
 def _cpus(rates: Rates) -> tuple[dict[int, CpuUse], str | None]:

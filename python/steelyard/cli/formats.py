@@ -62,12 +62,6 @@ def writing() -> Writing | None:
     return _writing.get()
 
 
-def is_csv() -> bool:
-    """Return whether tables are written as CSV, where some commands have raw figures."""
-    target = _writing.get()
-    return target is not None and target.format is Format.CSV
-
-
 def add_format(app: typer.Typer) -> None:
     """Give ``--format`` to every command of ``app``, and of its groups, that has ``--json``."""
     for command in app.registered_commands:

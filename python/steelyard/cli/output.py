@@ -151,14 +151,35 @@ def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
 
 
 def _write_figures(target: Writing, objects: Sequence[Any]) -> None:
-    """Write the figures of the answers among ``objects``, a JSON object each."""
-    from steelyard.report.answer.delimited import FIGURES, figures_of
+    """Write figures as JSON objects, a line each: of answers, and the rows of other tables."""
+    from steelyard.report.answer.delimited import FIGURES, Plain, figures_of, parts_of
     from steelyard.report.answer.terminal import Shown
 
-    for item in (item for item in objects if isinstance(item, Shown)):
-        target.tables += 1
-        for figure in figures_of(item.answer):
-            target.file.write(json.dumps(finite(dict(zip(FIGURES, figure, strict=True)))) + "\n")
+    def write(names: Sequence[str], row: Sequence[Any]) -> None:
+        target.file.write(json.dumps(finite(dict(zip(names, row, strict=True)))) + "\n")
+
+    for item in objects:
+        if isinstance(item, Shown):
+            target.tables += 1
+            for figure in figures_of(item.answer):
+                write(FIGURES, figure)
+            continue
+        for part in (part for part in parts_of(item) if isinstance(part, Plain)):
+            target.tables += 1
+            names = part.columns if part.exact_columns is None else part.exact_columns
+            for row in part.rows if part.exact is None else map(_numbers, part.exact):
+                write(names, row)
+
+
+def _numbers(row: Sequence[str]) -> list[str | float | None]:
+    """Return the fields of an exact row as values: numbers where they are such, None of nothing."""
+    values: list[str | float | None] = []
+    for field in row:
+        try:
+            values.append(float(field) if field else None)
+        except ValueError:
+            values.append(field)
+    return values
 
 
 def show_answer(answer: "Answer", report: Path | None) -> int:

@@ -83,9 +83,9 @@ SHOWN = {
 """What records and documents show, with the dataclass that its interval or p value is of."""
 
 CHARTS = {
-    "steelyard.report.chart.Trace",
+    "steelyard.report.answer.timelines.Trace",
     "steelyard.report.answer.Heat",
-    "steelyard.report.answer.Interval",
+    "steelyard.report.answer.Figure",
     "steelyard.report.answer.Series",
     # The smaller and the larger step.
     "steelyard.cli.documents.scaling.ScalingLossTerm",

@@ -90,8 +90,8 @@ class Looks:
     unread: bool
     rss_high_bytes: float
     rss_gain_bytes: float
-    """At the slowest rate of the whole time, its last half and its last quarter: what fills at the start
-    does not grow."""
+    """At the slowest rate of the whole time, its last half, quarter and eighth: what fills at the start does
+    not grow."""
     commands: tuple[str, ...]
     """Of its processes, the one that was found most often first."""
     command_of: Mapping[int, str]
@@ -108,7 +108,7 @@ def _lasting_gain(time_ns: NDArray[np.int64], rss: NDArray[np.float64]) -> float
     (8.0, 0.0)
     """
     span, gains = time_ns[-1] - time_ns[0], []
-    for part in (1.0, 0.5, 0.25):
+    for part in (1.0, 0.5, 0.25, 0.125):
         at = min(int(np.searchsorted(time_ns, time_ns[-1] - part * span)), len(rss) - 2)
         gains.append((rss[-1] - rss[at]) * float(span / (time_ns[-1] - time_ns[at])))
     return float(min(gains))

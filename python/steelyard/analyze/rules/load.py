@@ -7,6 +7,7 @@ from steelyard.analyze.bounds import BOUNDS
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.own_cpu import own_cpus, server_used_ratio
 from steelyard.analyze.rules.cpu import kernel_share
+from steelyard.analyze.rules.disk import IOWAIT_RATIO
 from steelyard.analyze.rules.findings import (
     Evidence,
     Finding,
@@ -371,12 +372,18 @@ def _pressure(conditions: Conditions) -> Finding | None:
     if worst is None or waits[worst] < PRESSURE_RATIO:
         return None
     name, share = "memory" if worst == "memory" else "I/O", waits[worst]
+    use = conditions.all_cpus.use
+    if name == "I/O" and use is not None and use.modes.get("iowait", 0.0) >= IOWAIT_RATIO:
+        # The rule cpus-wait-for-disk says it, with the disk.
+        return None
     # Of a program's waits for a disk, its threads' time is known.
     gain = without_wait(conditions, "disk", share) if name == "I/O" else f"{at_most(min(0.95, share))}"
     return Finding(
         f"At least one task waited for {name} {percent(waits[worst])} of the time.",
         (Evidence(f"{name} pressure (some)", waits[worst], "ratio", PRESSURE_RATIO),),
-        f"Find the waiting task, and free {name} before the next run.",
+        "Find what uses the memory (/proc/meminfo)."
+        if name == "memory"
+        else "Find the waiting task (`pidstat -d 1`).",
         waits[worst],
         gain=f"{gain}, if nothing waited for it",
     )

@@ -46,7 +46,9 @@ def counter_blocks(counters: CounterComparison, *, has_own_cost: bool = False) -
         )
         for slot in counters.slots
     ]
-    rows += [(event.name, event.unit, event.a, event.b, event.ratio) for event in counters.events]
+    for event in counters.events:
+        sides = (written(fmt.significant(side), side) for side in (event.a, event.b))
+        rows.append((event.name, event.unit, *sides, event.ratio))
     for one in counters.metrics:
         left, right = (written(metric_text(side, one.unit), side) for side in (one.a, one.b))
         unit = one.unit if one.same_formula else f"{one.unit}, by different formulas"
@@ -98,7 +100,7 @@ def _law(law: Difference, *, per_core: bool, whole: bool) -> list[Block]:
     ]
     rows += [
         (
-            cpu_word(term.name, whole=whole),
+            _word(term.name, whole=whole),
             _of(term.before),
             _of(term.after),
             _factor(term.factor),
@@ -107,6 +109,11 @@ def _law(law: Difference, *, per_core: bool, whole: bool) -> list[Block]:
         for term in law.terms
     ]
     return [table(columns, rows)]
+
+
+def _word(name: str, *, whole: bool) -> str:
+    # The results have CPUs used by getrusage.
+    return "CPUs used, by the counters" if name == "CPUs used" and not whole else cpu_word(name, whole=whole)
 
 
 def _of(quantity: Quantity) -> Cell:

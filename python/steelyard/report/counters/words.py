@@ -99,7 +99,7 @@ def law_lines(use: CounterUse, power_w: Quantity) -> list[Line]:
         if whole
         else (
             "CPUs used, by the counters",
-            "task clock per second, from when counting began",
+            "task clock per second; time in which the kernel switches threads is not in it",
             "1 over CPU time per operation",
         )
     )

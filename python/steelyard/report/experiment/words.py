@@ -194,16 +194,19 @@ def _carried(experiment: Experiment) -> list[str]:
     return lines
 
 
-def _rare(answer: ArmAnswer) -> str | None:
-    """Return what a good answer may have missed: a collapse in few of the trials."""
-    is_good = answer.outcome in (Outcome.BETTER, Outcome.EQUIVALENT)
-    if not is_good or answer.worst_ratio is None or answer.unseen_ratio is None:
-        return None
-    unseen = fmt.plain(fmt.quantity(answer.unseen_ratio, "ratio"))
-    return (
-        f"arm {answer.arm}: its worst trial is {change(answer.worst_ratio)} beside its median; a collapse in"
-        f" fewer than {unseen} of trials may not have been seen in {answer.blocks}"
-    )
+def _rare(answers: Sequence[ArmAnswer]) -> list[str]:
+    """Return what good answers may have missed, a line for arms of as many blocks: rare collapses."""
+    lines: dict[tuple[float, int], list[str]] = {}
+    for answer in answers:
+        is_good = answer.outcome in (Outcome.BETTER, Outcome.EQUIVALENT)
+        if is_good and answer.worst_ratio is not None and answer.unseen_ratio is not None:
+            worst = f"{answer.arm} {change(answer.worst_ratio)}"
+            lines.setdefault((answer.unseen_ratio, answer.blocks), []).append(worst)
+    return [
+        f"worst trials beside their medians: {', '.join(worst)}; a collapse in fewer than"
+        f" {fmt.plain(fmt.quantity(unseen, 'ratio'))} of trials may not have been seen in {blocks} blocks"
+        for (unseen, blocks), worst in lines.items()
+    ]
 
 
 def notes(experiment: Experiment, answers: Sequence[ArmAnswer]) -> list[str]:
@@ -242,12 +245,12 @@ def notes(experiment: Experiment, answers: Sequence[ArmAnswer]) -> list[str]:
             found.append(f"arm {answer.arm}: {answer.caution}")
         found += _effects_of_order(answer, experiment)
         found += [] if (beside := beside_means(answer, experiment)) is None else [beside]
-        found += [] if (rare := _rare(answer)) is None else [rare]
         found += [
             f"arm {answer.arm}: guardrail {guard.name} is not known: {guard.reason}"
             for guard in answer.guards
             if guard.reason is not None
         ]
+    found += _rare(answers)
     found += _carried(experiment)
     if (begins := beginning(experiment)) is not None:
         found.append(

@@ -298,7 +298,7 @@ def _cap_sections(incidents: Sequence[Incident]) -> list[Section]:
         for incident in capped
         if incident.effect and incident.effect.recovered is not None
     ]
-    intro = f"{sum(known)} of {len(known)} victims fell to their threshold or below while capped."
+    intro = f"In {sum(known)} of {len(known)} caps the victim fell to its threshold or below."
     caption = (
         "Means of the 10 minutes before, of the cap, and of the 10 minutes after. Confirmed: the victim"
         " recovered under the cap and suffered again after it; unclear: it did not suffer again, or there"

@@ -56,7 +56,7 @@ def top(top: Top, *, rules: Rules | None = None) -> Answer:
     subline = fmt.plain(
         f"{fmt.count(sample.samples)} samples of {top.event} in {fmt.count(sample.machine_minutes)}"
         f" machine-minutes of {fmt.count(sample.machines)} machines stand for {fmt.count(weight)} {unit}"
-        f" of the fleet (weights over the share of machine-minutes that was profiled)."
+        f" of the fleet (by the share of machine-minutes that agents are set to profile)."
     )
     answer = Answer(
         f"Top by {top.by}",
@@ -90,9 +90,10 @@ def _cautions(top: Top) -> list[str]:
         )
     more = max((row.more_machines for row in top.rows if row.more_machines), default=0)
     if more:
+        wanting = sum(bool(row.more_machines) for row in top.rows)
         cautions.append(
-            f"The sample is not enough for each of these {len(top.rows)} rows: {more:,} more machines bring"
-            f" each that has an interval to ±{PRECISION:.0%} of its share."
+            f"{wanting} of {len(top.rows)} rows have intervals wider than ±{PRECISION:.0%} of their share:"
+            f" {more:,} more machines would bring all of them to it."
         )
     unknown = sum(ratio for _, ratio in top.unknown)
     if unknown >= 0.001:

@@ -303,7 +303,7 @@ def _disk(data: ReportData) -> Timeline:
 
 
 def _run_queue(data: ReportData) -> Timeline:
-    note = "Tasks that run or wait for a CPU, at the moment of each reading."
+    note = "Tasks that run or wait for a CPU, at the moment of each reading: the reader is one of them."
     columns = (("runnable", "runnable", "total"), ("blocked", "blocked on I/O", "slow"))
     return _lines(data, "run-queue", "Run queue", "scheduler", columns, "1", note=note)
 

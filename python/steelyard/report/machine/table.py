@@ -301,4 +301,5 @@ def _interrupts(machine: Machine) -> str | None:
         return None
     share = fmt.quantity(interrupts.busiest_ratio, "ratio")
     serving = _several(interrupts.serving_cpus, "CPU")
-    return f"{interrupts.total:,} of devices, {share} on CPU {interrupts.busiest_cpu}, {serving} serve"
+    verb = "serves" if interrupts.serving_cpus == 1 else "serve"
+    return f"{interrupts.total:,} of devices, {share} on CPU {interrupts.busiest_cpu}, {serving} {verb}"

@@ -213,7 +213,7 @@ def _test_of(result: ProfileDiff) -> str:
             f"corrected by Holm over its table, finds it: sides that are the same show any change in at most"
             f" {result.alpha:.0%} of comparisons. Intervals ({result.confidence:.0%}) are of each row alone."
         )
-    return "A row that stands out differs by more than the noise within the runs, corrected by Holm over its table."
+    return "By Holm over its table, a row that stands out differs by more than the noise within the runs."
 
 
 def _differences(one: DiffTable, names: tuple[str, str], result: ProfileDiff) -> Section:

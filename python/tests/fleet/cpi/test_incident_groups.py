@@ -66,7 +66,7 @@ def test_every_incident_is_in_one_group_with_its_range_and_worst() -> None:
 def test_whom_to_cap_is_shown_on_every_terminal(width: int, each: bool) -> None:
     answer = incidents_answer(FOUND, PAPER, "two specs", each=each)
     console = Console(file=io.StringIO(), width=width)
-    console.print(terminal(answer.sections))
+    console.print(terminal(answer))
     said = console.file.getvalue()
     assert said.count("to cap") == (2 if each else 1)
     assert "no room here for: to cap" not in said
