@@ -63,7 +63,7 @@ FOLLOWS = {
 
 SHOWN = {
     "steelyard.cli.documents.comparison.MemberEntry": "steelyard.analyze.suite_comparison.MemberComparison",
-    "steelyard.cli.documents.experiment.AnswerEntry": "steelyard.experiment.answers.Answer",
+    "steelyard.cli.documents.experiment.AnswerEntry": "steelyard.experiment.answers.ArmAnswer",
     "steelyard.cli.documents.experiment.EffectEntry": "steelyard.stats.contrasts.Effect",
     "steelyard.cli.documents.experiment.GuardEntry": "steelyard.experiment.answers.GuardAnswer",
     "steelyard.cli.documents.experiment.KneeEntry": "steelyard.stats.knees.Knee",
@@ -78,15 +78,15 @@ SHOWN = {
     "steelyard.records.health.Estimate": "steelyard.stats.intervals.MedianInterval",
     "steelyard.records.suite.SuiteMember": "steelyard.decide.score.Score",
     "steelyard.records.suite.SuiteOverall": "steelyard.decide.score.Overall",
-    "steelyard.records.tuning.TuningEvidence": "steelyard.experiment.answers.Answer",
+    "steelyard.records.tuning.TuningEvidence": "steelyard.experiment.answers.ArmAnswer",
 }
 """What records and documents show, with the dataclass that its interval or p value is of."""
 
 CHARTS = {
     "steelyard.report.answer.timelines.Trace",
-    "steelyard.report.answer.Heat",
-    "steelyard.report.answer.Figure",
-    "steelyard.report.answer.Series",
+    "steelyard.report.answer.charts.Heat",
+    "steelyard.report.answer.tables.Figure",
+    "steelyard.report.answer.charts.Series",
     # The smaller and the larger step.
     "steelyard.cli.documents.scaling.ScalingLossTerm",
 }

@@ -113,7 +113,7 @@ def test_slots_and_events(tmp_path: Path) -> None:
     assert events["l1i-misses"].ratio == pytest.approx(3.0)
     assert "only_here" not in events
     line = next(line for line in shown(found).splitlines() if "l1i-misses" in line)
-    assert line.split() == ["l1i-misses", "per", "1000", "instructions", "5.00", "15.0", "3.00"]
+    assert line.split() == ["l1i-misses", "per", "1000", "instructions", "5.00", "15.0", "3"]
 
 
 def test_without_counters_there_is_nothing_to_say(tmp_path: Path) -> None:
