@@ -102,7 +102,7 @@ def _arms(experiment: Experiment, answers: Sequence[ArmAnswer], curve: Response 
         *(Column(name, _unit_of(name), rank=1) for name in beside),
         Column("blocks"),
         Column("trials lost", rank=1),
-        Column("outcome", is_answer=True),
+        Column("outcome", is_text=True, is_answer=True),
     )
     base = answers[0]
     rows: list[list[object]] = [
@@ -176,7 +176,7 @@ def _factors(by_factor: Mapping[str, Sequence[ArmAnswer]]) -> tuple[Table, ...]:
         Column("level", is_text=True),
         Column("over all others", "ratio"),
         Column("blocks"),
-        Column("outcome", is_answer=True),
+        Column("outcome", is_text=True, is_answer=True),
     )
     rows = [
         (
@@ -200,7 +200,7 @@ def _guards(experiment: Experiment, answers: Sequence[ArmAnswer]) -> tuple[Table
         Column("change", "ratio"),
         Column("allowed", "ratio"),
         Column("blocks"),
-        Column("outcome", is_answer=True),
+        Column("outcome", is_text=True, is_answer=True),
     )
     rows = [
         (

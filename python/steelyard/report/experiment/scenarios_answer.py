@@ -125,7 +125,7 @@ def _pairs(verdicts: Sequence[Verdict]) -> Table:
     ]
     columns = (
         Column("scenarios", is_text=True),
-        Column("outcome", is_answer=True),
+        Column("outcome", is_text=True, is_answer=True),
         Column("performance", "ratio"),
         Column("blocks"),
         Column("decides", is_text=True),

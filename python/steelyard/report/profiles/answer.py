@@ -220,7 +220,7 @@ def _differences(one: DiffTable, names: tuple[str, str], result: ProfileDiff) ->
     title = _TITLES.get(one.by, one.by.capitalize())
     if one.by != "category":
         title += ", own samples" if one.measure == OWN else ", with what they call"
-    judged = "" if result.reason else f": {count_of(one, result)} in {len(one.rows):,} rows"
+    judged = "" if result.reason else f"{count_of(one, result)} in {fmt.several(len(one.rows), 'row')}."
     has_modules = one.by == "function"
     columns = (
         Column(one.by, is_text=True),
@@ -253,9 +253,8 @@ def _differences(one: DiffTable, names: tuple[str, str], result: ProfileDiff) ->
         rows.append([*cells, (row.module or "")[:_MODULE]] if has_modules else cells)
     caption = "" if len(rows) == len(one.rows) else f"{len(rows)} of {len(one.rows):,} rows"
     anchor = f"{one.by}-{one.measure}"
-    return Section(
-        anchor, f"{title}{judged}", (table(columns, rows, caption=caption),), on_terminal=one.measure == OWN
-    )
+    shown = table(columns, rows, caption=caption)
+    return Section(anchor, title, (shown,), judged, on_terminal=one.measure == OWN)
 
 
 def _interval(row: Change) -> Cell | str:

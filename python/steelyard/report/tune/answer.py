@@ -55,7 +55,7 @@ def _evidence(rows: Sequence[TuningEvidence]) -> Table:
     columns = (
         Column("knob", is_text=True),
         Column("level", is_text=True),
-        Column("outcome", is_answer=True),
+        Column("outcome", is_text=True, is_answer=True),
         Column("gain", "ratio"),
         Column("blocks"),
         Column("experiment", is_text=True, rank=2),
