@@ -17,6 +17,18 @@ class Quantity:
         return cls(value, unit, None if value is not None else (missing or "not recorded"))
 
 
+_ENDINGS = {"_per_s": "1/s", "_ns": "ns", "_s": "s", "_bytes": "bytes", "_ratio": "ratio"}
+
+
+def declared_unit(name: str) -> str:
+    """Return the unit that who names a column or reading declares by how it ends; "" without one.
+
+    >>> [declared_unit(name) for name in ("p99_ns", "requests_per_s", "took_s", "depth")]
+    ['ns', '1/s', 's', '']
+    """
+    return next((unit for ending, unit in _ENDINGS.items() if name.endswith(ending)), "")
+
+
 def cpus_in(notation: str | None) -> frozenset[int]:
     """Return the CPUs of a list in the kernel's notation; the empty set for None.
 

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import steelyard
 from steelyard._base import RecordError, SteelyardError, UsageError, WorkloadFailedError
+from steelyard.analyze.scaling.curve import READING_UNITS
 from steelyard.bench.clock import Clock
 from steelyard.bench.identity import gone
 from steelyard.bench.manifest import this_process
@@ -214,6 +215,10 @@ class Engine:
                 guards.append(guard)
         if guards != plan.guards:
             found["plan"] = plan.model_copy(update={"guards": guards})
+        units = {name: READING_UNITS[name] for name in measured.readings if name in READING_UNITS}
+        units |= {name: other.unit for name, other in measured.others.items() if other.unit}
+        if new := units.keys() - self.experiment.units.keys():
+            found["units"] = {**self.experiment.units, **{name: units[name] for name in sorted(new)}}
         return found
 
     def _give_up(self, arm: str, reason: str) -> None:

@@ -213,6 +213,10 @@ class Experiment(Record):
     readings: list[ExperimentMetric] = Field(
         default_factory=list, description="Other numbers that are taken from the output of the command"
     )
+    units: dict[str, str] = Field(
+        default_factory=dict,
+        description="Units of what stands beside the metric, by name, where they are known",
+    )
     notes: list[str] = Field(
         default_factory=list,
         description="What was found when it began: limits of CPUs, what cannot be counted",
@@ -227,6 +231,12 @@ class Experiment(Record):
     clock: Clock = Field(description="Both clocks at the start")
     orchestrator: Orchestrator = Field(description="The process that drives it, or drove it last")
     trials: list[ExperimentTrial] = Field(description="In the order in which they were made")
+
+    def unit_of(self, name: str) -> str:
+        """Return the unit of the metric or of what stands beside it; `1` where nobody declared one."""
+        declared = {one.name: one.unit for one in self.readings}
+        declared |= {one.name: one.unit for one in self.plan.guards}
+        return {**declared, self.metric.name: self.metric.unit}.get(name) or self.units.get(name) or "1"
 
     @model_validator(mode="after")
     def _has_the_arms_of_its_trials(self) -> Self:

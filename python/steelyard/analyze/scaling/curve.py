@@ -37,6 +37,13 @@ READINGS = {
     ERRORS: "share of the operations that failed",
 }
 """What may be known of a trial beside its throughput."""
+READING_UNITS = {
+    **dict.fromkeys((INSTRUCTIONS, CYCLES, OPERATIONS), "count"),
+    **dict.fromkeys((ELAPSED, CPU_TIME), "s"),
+    **dict.fromkeys((BUSY, IDLE, ERRORS), "ratio"),
+    **dict.fromkeys((LATENCY, LATENCY_P50, LATENCY_P99), "ns"),
+}
+"""The unit of each of `READINGS`."""
 SHARES = (BUSY, IDLE)
 """Readings that are parts of the CPUs' time."""
 

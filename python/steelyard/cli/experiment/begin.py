@@ -13,6 +13,7 @@ from typing import Any
 
 import steelyard
 from steelyard._base import UsageError
+from steelyard.analyze.values import declared_unit
 from steelyard.bench import declaration, tiers
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.manifest import this_process
@@ -197,6 +198,7 @@ def read_elsewhere(request: Request) -> Experiment:
         plan=plan.model_copy(update={"blocks_in_order": curves.in_order}),
         status=RunStatus.COMPLETE,
         trials=curves.trials(name),
+        units={each: unit for each in curves.metrics if (unit := declared_unit(each))},
     )
 
 
@@ -204,7 +206,8 @@ def _metric_elsewhere(name: str, request: Request) -> ExperimentMetric:
     """Return a metric of a file; times that Steelyard measures itself mean the same there."""
     if name in (ELAPSED, CPU):
         return ExperimentMetric(name=name, unit="s", better="lower")
-    return ExperimentMetric(name=name, unit="", better="lower" if request.lower_is_better else "higher")
+    better = "lower" if request.lower_is_better else "higher"
+    return ExperimentMetric(name=name, unit=declared_unit(name), better=better)
 
 
 def _record(**fields: Any) -> Experiment:
@@ -291,7 +294,7 @@ def readings_of(texts: Sequence[str], taken: Collection[str]) -> list[Experiment
         pattern = check_pattern(pattern, "--reading")
         if name in taken or any(name == each.name for each in found):
             raise UsageError(f"--reading {name}: it is there already")
-        found.append(ExperimentMetric(name=name, unit="", better="higher", pattern=pattern))
+        found.append(ExperimentMetric(name=name, unit=declared_unit(name), better="higher", pattern=pattern))
     return found
 
 

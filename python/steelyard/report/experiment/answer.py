@@ -12,6 +12,7 @@ from steelyard._base import command_text
 from steelyard.experiment.answers import ArmAnswer, GuardOutcome, Outcome, values_by_arm
 from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
+from steelyard.report import format as fmt
 from steelyard.report.answer import (
     Answer,
     Band,
@@ -25,6 +26,7 @@ from steelyard.report.answer import (
     Series,
     Table,
     table,
+    written,
 )
 from steelyard.report.experiment.words import (
     base_mean,
@@ -99,7 +101,7 @@ def _arms(experiment: Experiment, answers: Sequence[ArmAnswer], curve: Response 
         Column("setting", is_text=True, rank=2),
         Column(metric.name, metric.unit or "1"),
         Column(f"against {answers[0].base}", "ratio"),
-        *(Column(name, _unit_of(name), rank=1) for name in beside),
+        *(Column(name, experiment.unit_of(name), rank=1) for name in beside),
         Column("blocks"),
         Column("trials lost", rank=1),
         Column("outcome", is_text=True, is_answer=True),
@@ -154,11 +156,6 @@ def _setting(experiment: Experiment, at: int) -> Cell | str:
     return what if len(what) <= _SETTING else Cell(f"{what[: _SETTING - 3]}...", what, is_text=True)
 
 
-def _unit_of(name: str) -> str:
-    """Return the unit of a number that a user named: ns where the name ends so, else none."""
-    return "ns" if name.endswith("_ns") else "1"
-
-
 def _columns_beside(experiment: Experiment, curve: Response | None) -> dict[str, dict[str, float]]:
     """Return the means that stand beside a curve and are no metric or guardrail, by arm."""
     found: dict[str, dict[str, float]] = {}
@@ -206,7 +203,9 @@ def _guards(experiment: Experiment, answers: Sequence[ArmAnswer]) -> tuple[Table
         (
             one.arm,
             guard.name,
-            guard.mean,
+            None
+            if guard.mean is None
+            else written(fmt.quantity(guard.mean, experiment.unit_of(guard.name)), guard.mean),
             changed(guard_text(guard, one.base), guard.ratio, guard.low, guard.high, guard.reason),
             None if guard.bound is None else changed(change(guard.bound), guard.bound, None, None),
             guard.blocks,
@@ -272,7 +271,7 @@ def _response(
                 x_unit=curve.unit,
                 x_log=curve.is_log,
                 y_title=name,
-                y_unit=_unit_of(name),
+                y_unit=experiment.unit_of(name),
                 marks=marks,
             )
         )

@@ -12,6 +12,7 @@ from steelyard._base import command_text
 from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENCY_P99, READINGS, Step
 from steelyard.analyze.scaling.loss import FREQUENCY, RUN, USE, LossTerm
 from steelyard.analyze.scaling.scaling import Scaling
+from steelyard.analyze.values import declared_unit
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
 from steelyard.report.answer import (
@@ -157,8 +158,8 @@ def _step_columns(scaling: Scaling) -> list[_StepColumn]:
         _reading(LATENCY_P50, "p50", "ns"),
         _reading(LATENCY_P99, "p99", "ns"),
         _reading(ERRORS, "errors", "ratio"),
-        # What a user took from the output has a unit only in its name.
-        *(_reading(name, name, "ns" if name.endswith("_ns") else "1") for name in asked),
+        # What a user took from the output has the unit that its name declares.
+        *(_reading(name, name, declared_unit(name) or "1") for name in asked),
     ]
     return [one for one in every if any(one.of(step) is not None for step in scaling.steps)]
 
