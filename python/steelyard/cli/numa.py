@@ -31,7 +31,7 @@ from steelyard.cli.options import (
     Timeout,
     ToTheEnd,
 )
-from steelyard.cli.output import EXIT_CODES, examples, output_console
+from steelyard.cli.output import EXIT_CODES, examples, show_answer
 
 if TYPE_CHECKING:
     from steelyard.numa.distances import Table
@@ -99,9 +99,9 @@ def map_(
     if as_json:
         print_json({"machine": machine, **numa_map.document()}, kind="numa_map")
     else:
-        from steelyard.report.numa import render_map
+        from steelyard.report.numa import map_answer
 
-        output_console().print(render_map(numa_map))
+        show_answer(map_answer(numa_map), None)
     return int(ExitCode.OK)
 
 
@@ -157,9 +157,9 @@ def score(
 
         print_json(record.model_dump(mode="json"))
     else:
-        from steelyard.report.numa import render_score
+        from steelyard.report.numa import score_answer
 
-        output_console().print(render_score(record, limit=rows))
+        show_answer(score_answer(record, limit=rows), None)
     return int(ExitCode.OK)
 
 

@@ -1,23 +1,30 @@
-"""``steelyard numa map|score`` in a terminal.
+"""The answers of ``steelyard numa map`` and ``numa score``.
 
-In: a `NumaMap`, a `NumaScore` record. Out: renderables. Names of processes and groups come from anybody:
-each is a `Text`, never markup. Not here: measuring (``numa``).
+In: a `NumaMap`, a `NumaScore` record. Out: an `Answer`. Names of processes and groups come from anybody. Not
+here: measuring (``numa``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from steelyard.numa import NumaMap
 from steelyard.records import NumaScore, NumaSubject
 from steelyard.report import format as fmt
-from steelyard.report.terminal import safe
+from steelyard.report.answer import (
+    Answer,
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    table,
+    written,
+)
 
 _NODES_SHOWN = 4
 """Nodes of which a row tells; those with most of it."""
@@ -26,119 +33,135 @@ _NODES_IN_TABLE = 16
 _NAMES_OF_A_REASON = 4
 
 
-def _table(*columns: tuple[str, bool]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name, is_number in columns:
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number)
-    return table
-
-
-def render_map(numa_map: NumaMap) -> RenderableType:
+def map_answer(numa_map: NumaMap) -> Answer:
     """Return nodes, distances, and what was measured or why it was not."""
-    nodes = _table(
-        ("node", True), ("CPUs", False), ("memory", True), ("HMAT read latency", True), ("latency", True)
-    )
-    for node in numa_map.nodes:
-        latency_ns = None if node.access is None else node.access.read_latency_ns
-        measured = numa_map.latency_ns.get(node.id)
-        nodes.add_row(
-            str(node.id),
-            safe(node.cpus or "none: memory only"),
-            _size(node.memory_bytes),
-            fmt.MISSING if latency_ns is None else fmt.duration(latency_ns),
-            fmt.MISSING if measured is None else fmt.duration(measured),
-        )
-    parts: list[RenderableType] = [nodes, Text()]
-    if numa_map.distances is not None:
-        parts += [Text("Distances from CPUs (row) to memory (column)", style="bold"), *_distances(numa_map)]
-    if numa_map.read_bytes_per_s:
-        parts += [Text("Measured read bandwidth", style="bold"), *_bandwidth(numa_map)]
+    count = len(numa_map.nodes)
     span = numa_map.score_span()
-    if len(numa_map.nodes) == 1:
-        parts.append(Text("One NUMA node: all memory is local, and every score is 1."))
-    elif span is not None:
-        parts.append(Text(f"Scores can be from {span[0]:.3f} to {span[1]:.3f} here."))
-    parts += [safe(f"No {name}: {reason}") for name, reason in numa_map.missing.items()]
-    return Group(*parts)
+    says = "all memory is local, and every score is 1" if count == 1 else ""
+    if count > 1 and span is not None:
+        says = f"scores can be from {span[0]:.3f} to {span[1]:.3f}"
+    sections = [Section("nodes", "Nodes", (_nodes(numa_map),))]
+    if numa_map.distances is not None:
+        about = "From CPUs (row) to memory (column)."
+        sections.append(Section("distances", "Distances", _distances(numa_map), about))
+    if numa_map.read_bytes_per_s:
+        memory = sorted({pair[1] for pair in numa_map.read_bytes_per_s})
+        rows = {
+            str(cpus): [numa_map.read_bytes_per_s.get((cpus, id_)) for id_ in memory]
+            for cpus in sorted({pair[0] for pair in numa_map.read_bytes_per_s})
+        }
+        shown = _square([str(id_) for id_ in memory], rows, "bytes/s")
+        sections.append(Section("bandwidth", "Measured read bandwidth", (shown,)))
+    missing = Notes(tuple(f"No {name}: {reason}" for name, reason in numa_map.missing.items()))
+    if missing.items:
+        sections.append(Section("missing", "Not measured", (missing,)))
+    return Answer(
+        "NUMA map",
+        f"{fmt.several(count, 'NUMA node')}{f': {says}' if says else ''}.",
+        sections,
+        rows=len(numa_map.nodes),
+        eyebrow="machine",
+        source="the kernel's description of the machine",
+    )
 
 
-def _distances(numa_map: NumaMap) -> list[RenderableType]:
-    assert numa_map.distances is not None
-    ids = numa_map.ids
+def _nodes(numa_map: NumaMap) -> Table:
+    columns = (
+        Column("node", is_text=True),
+        Column("CPUs", is_text=True),
+        Column("memory", "bytes"),
+        Column("HMAT read latency", "ns", rank=1),
+        Column("latency", "ns", rank=1),
+    )
+    rows = [
+        (
+            str(node.id),
+            node.cpus or "none: memory only",
+            node.memory_bytes,
+            None if node.access is None else node.access.read_latency_ns,
+            numa_map.latency_ns.get(node.id),
+        )
+        for node in numa_map.nodes
+    ]
+    return table(columns, rows)
+
+
+def _distances(numa_map: NumaMap) -> tuple[Block, ...]:
+    ids, distances = numa_map.ids, numa_map.distances or []
     if len(ids) > _NODES_IN_TABLE:
-        values, counts = _histogram(numa_map)
-        pairs = ", ".join(f"{value:g} ({count} pairs)" for value, count in zip(values, counts, strict=True))
-        return [Text(f"{len(ids)} nodes; distances: {pairs}; --json lists all"), Text()]
-    table = _table(("from", True), *((str(id_), True) for id_ in ids))
-    for id_, row in zip(ids, numa_map.distances, strict=True):
-        table.add_row(str(id_), *(f"{value:g}" for value in row))
-    return [table, Text()]
+        ordered = sorted(value for row in distances for value in row)
+        counts = [(value, len(list(members))) for value, members in groupby(ordered)]
+        pairs = ", ".join(f"{value:g} ({count} pairs)" for value, count in counts)
+        return (Paragraph(f"{len(ids)} nodes; distances: {pairs}; --json lists all."),)
+    names = [str(id_) for id_ in ids]
+    return (_square(names, dict(zip(names, distances, strict=True))),)
 
 
-def _histogram(numa_map: NumaMap) -> tuple[list[float], list[int]]:
-    assert numa_map.distances is not None
-    ordered = sorted(value for row in numa_map.distances for value in row)
-    groups = [(value, len(list(members))) for value, members in groupby(ordered)]
-    return [value for value, _ in groups], [count for _, count in groups]
+def _square(columns: Sequence[str], rows: Mapping[str, Sequence[float | None]], unit: str = "1") -> Table:
+    """Return figures by where CPUs (rows) and memory (columns) are."""
+    heads = (Column("from", is_text=True), *(Column(name, unit) for name in columns))
+    return table(heads, [(name, *values) for name, values in rows.items()])
 
 
-def _bandwidth(numa_map: NumaMap) -> list[RenderableType]:
-    memory = sorted({pair[1] for pair in numa_map.read_bytes_per_s})
-    table = _table(("from", True), *((str(id_), True) for id_ in memory))
-    for cpus in sorted({pair[0] for pair in numa_map.read_bytes_per_s}):
-        rates = (numa_map.read_bytes_per_s.get((cpus, id_)) for id_ in memory)
-        table.add_row(str(cpus), *(fmt.plain(fmt.quantity(rate, "bytes/s")) for rate in rates))
-    return [table, Text()]
-
-
-def _size(value: float | None) -> str:
-    return fmt.MISSING if value is None else fmt.plain(fmt.quantity(value, "bytes"))
-
-
-def render_score(record: NumaScore, *, limit: int) -> RenderableType:
-    """Return scores, the lowest first, at most ``limit``, and how many have none for which reason."""
-    parts: list[RenderableType] = []
-    if len(record.nodes) == 1:
-        parts.append(Text("This machine has one NUMA node: every score is 1.", style="bold"))
+def score_answer(record: NumaScore, *, limit: int) -> Answer:
+    """Return scores, the lowest first (``limit`` on a terminal), and how many have none for which reason."""
     scored = [row for row in record.subjects if row.score is not None]
     scored.sort(key=lambda row: (row.score, -sum(row.cpu_seconds_per_node or [])))
-    if scored:
-        parts.append(_scores(record, scored[:limit]))
-    if len(scored) > limit:
-        parts.append(Text(f"{len(scored) - limit} more with higher scores; --limit shows them", style="dim"))
-    if any(row.cpu_basis == "lifetime" for row in scored[:limit]):
-        parts.append(
-            Text(
-                "* did not run in the window: scored by the last placement of its threads and their CPU time",
-                style="dim",
-            )
-        )
-    parts += _reasons(record.subjects)
-    return Group(*parts)
+    blocks: list[Block] = [_scores(record, scored)] if scored else []
+    without = Notes(tuple(_reasons(record.subjects)))
+    sections = [Section("scores", "Scores", tuple(blocks))] if blocks else []
+    sections += [Section("without", "Without a score", (without,))] if without.items else []
+    lowest = min((row.score for row in scored if row.score is not None), default=None)
+    heading = (
+        f"{fmt.several(len(scored), 'score')}, the lowest {lowest:.3f}."
+        if lowest is not None
+        else "No score."
+    )
+    if len(record.nodes) == 1:
+        heading = "This machine has one NUMA node: every score is 1."
+    return Answer(
+        "NUMA scores",
+        heading,
+        sections,
+        rows=limit,
+        eyebrow="machine",
+        source="what the kernel says of processes",
+    )
 
 
 def _scores(record: NumaScore, rows: Sequence[NumaSubject]) -> Table:
     ids = [node.id for node in record.nodes]
-    table = _table(
-        ("score", True), ("CPU time", True), ("on nodes", False), ("memory", True), ("on nodes", False)
+    columns = (
+        Column("subject", is_text=True),
+        Column("score", "ratio", is_answer=True),
+        Column("CPU time", "s"),
+        Column("CPUs on nodes", is_text=True, rank=1),
+        Column("memory", "bytes"),
+        Column("memory on nodes", is_text=True, rank=1),
+        Column("shared at most", "bytes", rank=2),
     )
-    table.add_column("shared at most", justify="right", no_wrap=True)
-    table.add_column("subject", overflow="fold", ratio=1)
-    for row in rows:
-        cpu, memory = row.cpu_seconds_per_node, row.memory_bytes_per_node
-        mark = "*" if row.cpu_basis == "lifetime" else ""
-        pid = "" if row.pid is None else f"{row.pid} "
-        shared = row.shared_bytes_per_node
-        table.add_row(
-            f"{row.score:.3f}{mark}",
-            fmt.MISSING if cpu is None else fmt.plain(fmt.quantity(sum(cpu), "s")),
-            _where(cpu, ids),
-            _size(None if memory is None else sum(memory)),
-            _where(memory, ids),
-            _size(None if shared is None else sum(shared)),
-            safe(f"{pid}{row.name}"),
+    caption = ""
+    if any(row.cpu_basis == "lifetime" for row in rows):
+        caption = (
+            "* did not run in the window: scored by the last placement of its threads and their CPU time."
         )
-    return table
+    return table(columns, [_row(row, ids) for row in rows], caption=caption)
+
+
+def _row(row: NumaSubject, ids: Sequence[int]) -> tuple[object, ...]:
+    cpu, memory, shared = row.cpu_seconds_per_node, row.memory_bytes_per_node, row.shared_bytes_per_node
+    mark = "*" if row.cpu_basis == "lifetime" else ""
+    pid = "" if row.pid is None else f"{row.pid} "
+    score = Figure() if row.score is None else written(f"{row.score:.3f}{mark}", row.score)
+    return (
+        Cell(f"{pid}{row.name}", is_text=True),
+        score,
+        None if cpu is None else sum(cpu),
+        _where(cpu, ids),
+        None if memory is None else sum(memory),
+        _where(memory, ids),
+        None if shared is None else sum(shared),
+    )
 
 
 def _where(amounts: Sequence[float] | None, ids: Sequence[int]) -> str:
@@ -153,12 +176,10 @@ def _where(amounts: Sequence[float] | None, ids: Sequence[int]) -> str:
     return ", ".join(shares) + (", …" if len(ranked) > _NODES_SHOWN else "")
 
 
-def _reasons(subjects: Sequence[NumaSubject]) -> list[RenderableType]:
+def _reasons(subjects: Sequence[NumaSubject]) -> Iterator[str]:
     without = sorted((row for row in subjects if row.score is None), key=lambda row: row.missing or "")
-    lines: list[RenderableType] = []
     for reason, members in groupby(without, key=lambda row: row.missing or ""):
         listed = list(members)
         names = [row.name or str(row.pid) for row in listed[:_NAMES_OF_A_REASON]]
         more = ", …" if len(listed) > _NAMES_OF_A_REASON else ""
-        lines.append(safe(f"{len(listed)} without a score ({', '.join(names)}{more}): {reason}"))
-    return lines
+        yield f"{len(listed)} ({', '.join(names)}{more}): {reason}"

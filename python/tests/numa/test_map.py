@@ -20,7 +20,8 @@ from steelyard.numa import NumaMap, ScoreRequest, map_of, measure
 from steelyard.numa.map import bandwidth_distances
 from steelyard.numa.score import locality_scores
 from steelyard.records import HealthResult, Machine, NumaScore, parse, read
-from steelyard.report.numa import render_map, render_score
+from steelyard.report.answer.terminal import terminal
+from steelyard.report.numa import map_answer, score_answer
 from tests.machine.trees import ARCHIVES, recorded, write_tree
 
 GOLDEN = Path(__file__).resolve().parents[3] / "schemas" / "golden"
@@ -95,7 +96,7 @@ def test_maps_of_recorded_machines(name: str) -> None:
     else:
         assert span == (pytest.approx(lowest), 1.0)
     assert json.loads(json.dumps(numa_map.document()))["score_min"] == (None if span is None else span[0])
-    shown = text_of(render_map(numa_map))
+    shown = text_of(terminal(map_answer(numa_map)))
     assert ("every score is 1." in shown) == (nodes == 1)
 
 
@@ -193,7 +194,7 @@ def test_measured_bandwidth_stands_beside_distances_and_can_take_their_place() -
     if any(node.cpu_count for node in numa_map.nodes):
         with pytest.raises(UsageError, match="every pair"):
             bandwidth_distances(holes)
-    assert "Measured read bandwidth" in text_of(render_map(filled))
+    assert "Measured read bandwidth" in text_of(terminal(map_answer(filled)))
 
 
 def test_names_from_anybody_are_shown_as_they_are_but_harmless(tmp_path: Path) -> None:
@@ -201,7 +202,7 @@ def test_names_from_anybody_are_shown_as_they_are_but_harmless(tmp_path: Path) -
     stat = (root / "proc/11/stat").read_text()
     (root / "proc/11/stat").write_text(stat.replace("(job)", "([red]x\x1b[2J)y)"))
     record = measure(ScoreRequest(pids=[10, 11], duration="0", root=root))
-    shown = text_of(render_score(record, limit=5))
+    shown = text_of(terminal(score_answer(record, limit=5)))
     assert "[red]x" in shown
     assert "\x1b[2J" not in shown
     assert shown.index("0.476*") < shown.index("1.000*"), "the lowest first"
