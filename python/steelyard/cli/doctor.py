@@ -11,7 +11,7 @@ from typing import Any
 
 from steelyard._base import EnvironmentLacksError, ExitCode, WorkloadFailedError, command_text, executable
 from steelyard.cli.leftovers import put_back
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import print_json, show_answer
 
 EXECUTABLES = (
     "steelyard-cache",
@@ -67,13 +67,9 @@ def show_doctor(*, as_json: bool, runs: Path = Path("runs")) -> int:
             kind="doctor",
         )
     else:
-        from steelyard.report.machine.doctor import render
+        from steelyard.report.machine.doctor import answer
 
-        console = output_console()
-        console.print(render(capabilities))
-        for program in executables:
-            if program["path"] is None:
-                message = f"{program['name']} is missing: {program['hint']}"
-                console.print(message, markup=False, highlight=False)
+        lacks = [f"{one['name']} is missing: {one['hint']}" for one in executables if one["path"] is None]
+        show_answer(answer(capabilities, lacks=lacks), None)
     complete = all(program["path"] for program in executables)
     return int(ExitCode.OK if complete else ExitCode.ENVIRONMENT)

@@ -12,7 +12,7 @@ from steelyard.machine import snapshot
 from steelyard.machine.checks import registry
 from steelyard.machine.checks.reference import PAGE, page
 from steelyard.machine.checks.registry import all_rules, built_in, check
-from steelyard.machine.checks.rule import Answer, Finding, Outcome, Rule, Severity
+from steelyard.machine.checks.rule import Finding, Outcome, Rule, RuleAnswer, Severity
 from steelyard.records import LinkSettings, Machine
 
 from .trees import memory_device, write_tree
@@ -381,7 +381,7 @@ def test_packages_bring_rules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     for found in (MINE, [MINE], (MINE,)):
         assert with_package(monkeypatch, found)()[-1] is MINE
     answers = check(snapshot(tmp_path), all_rules())
-    assert next(one for one in answers if one.objects) == Answer(MINE, MINE.examine(snapshot(tmp_path)))
+    assert next(one for one in answers if one.objects) == RuleAnswer(MINE, MINE.examine(snapshot(tmp_path)))
 
 
 @pytest.mark.parametrize(

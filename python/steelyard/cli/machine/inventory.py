@@ -11,7 +11,7 @@ from pathlib import Path
 
 from steelyard._base import ExitCode, UsageError
 from steelyard.cli.leftovers import is_here, put_back
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import output_console, print_json, show_answer
 from steelyard.machine.sources import LIVE, machine_of
 from steelyard.records import Machine
 
@@ -41,9 +41,9 @@ def show_machine(root: Path | None, *, as_json: bool) -> int:
     if as_json:
         print_json(machine.model_dump(mode="json"))
     else:
-        from steelyard.report.machine.views import render_machine
+        from steelyard.report.machine.views import machine_answer
 
-        output_console().print(render_machine(machine))
+        show_answer(machine_answer(machine), None)
     return int(ExitCode.OK)
 
 
@@ -57,10 +57,10 @@ def show_diff(a: str, b: str, out: Path, *, as_json: bool) -> int:
         print_json({"a": a, "b": b, **comparison.as_json()}, kind="machine_diff")
     else:
         from steelyard.report.machine.table import machine_line
-        from steelyard.report.machine.views import render_diff
+        from steelyard.report.machine.views import diff_answer
 
         lines = (f"{name}: {machine_line(machine)}" for name, machine in zip((a, b), machines, strict=True))
-        output_console().print(render_diff(comparison, *lines))
+        show_answer(diff_answer(comparison, *lines), None)
     return int(ExitCode.OK if comparison.is_same else ExitCode.NO)
 
 

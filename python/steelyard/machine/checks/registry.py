@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from steelyard._base import EnvironmentLacksError, UsageError
 from steelyard.machine.checks import devices, kernel, memory, processor
-from steelyard.machine.checks.rule import Answer, Finding, Outcome, Rule
+from steelyard.machine.checks.rule import Finding, Outcome, Rule, RuleAnswer
 from steelyard.records import Machine
 
 GROUP = "steelyard.machine_rules"
@@ -64,7 +64,7 @@ def _of_package(point: EntryPoint) -> Iterator[Rule]:
         yield rule
 
 
-def check(machine: Machine, rules: Sequence[Rule], *, ignore: Iterable[str] = ()) -> list[Answer]:
+def check(machine: Machine, rules: Sequence[Rule], *, ignore: Iterable[str] = ()) -> list[RuleAnswer]:
     """Return what ``rules`` say of ``machine``: objections first, the most severe first.
 
     Raises UsageError for an id in ``ignore`` that no rule has.
@@ -75,7 +75,7 @@ def check(machine: Machine, rules: Sequence[Rule], *, ignore: Iterable[str] = ()
         raise UsageError(
             f"unknown check {sorted(unknown)[0]!r}", hint="steelyard machine check --json lists them"
         )
-    answers = [Answer(rule, _examine(rule, machine)) for rule in rules if rule.id not in ignored]
+    answers = [RuleAnswer(rule, _examine(rule, machine)) for rule in rules if rule.id not in ignored]
     return sorted(
         answers,
         key=lambda answer: (

@@ -1,6 +1,6 @@
 """What a rule of ``steelyard machine check`` is, and what it answers.
 
-In: a `Machine`. Out: an `Answer` for every rule. A rule looks at the record only, so that recorded
+In: a `Machine`. Out: an `RuleAnswer` for every rule. A rule looks at the record only, so that recorded
 machines and old runs can be checked as well as this one.
 
 Invariants: a rule never raises for a field that is null: it answers `unknown` with the reason; a package's
@@ -135,7 +135,7 @@ def rule(
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RuleAnswer:
     """Result of one rule for one machine."""
 
     rule: Rule

@@ -93,9 +93,21 @@ def _with_maps(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def main_table_of(answer: Answer) -> tuple[Plain | None, int]:
-    """Return the first table of an answer, which is what CSV has of it, and how many more there are."""
+    """Return the first table of an answer, which is what CSV has of it, and how many more there are.
+
+    Tables with the same columns are one, with the title of each in a column ``table``.
+    """
     tables = [part for part in _of_answer(answer) if isinstance(part, Plain)]
-    return (tables[0] if tables else None), max(0, len(tables) - 1)
+    if not tables:
+        return None, 0
+    alike = [one for one in tables if one.exact_columns == tables[0].exact_columns]
+    if len(alike) == 1:
+        return tables[0], len(tables) - 1
+    names = (tables[0].columns, tables[0].exact_columns or tables[0].columns)
+    columns, exact_columns = (("table", *each) for each in names)
+    rows = tuple((one.title, *row) for one in alike for row in one.rows)
+    exact = tuple((one.title, *row) for one in alike for row in one.exact or one.rows)
+    return Plain("", columns, rows, exact_columns, exact), len(tables) - len(alike)
 
 
 FIGURES = ("table", "row", "figure", "value", "low", "high", "unit", "note")

@@ -91,7 +91,7 @@ class Fitted:
         yield made
         if len(table.rows) > self.rows:
             more = len(table.rows) - self.rows
-            yield _styled(f"{more:,} more rows: --report or --json shows all", "dim")
+            yield _styled(f"{more:,} more rows: --json has all", "dim")
         lost = [
             column.name
             for at, column in enumerate(table.columns)

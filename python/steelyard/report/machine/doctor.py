@@ -1,25 +1,14 @@
-"""``steelyard doctor`` in a terminal. In: capabilities. Out: a rich renderable. Not here: finding them."""
+"""The answer of ``steelyard doctor``. In: capabilities. Out: an `Answer`. Not here: finding them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
 
-from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
-
 from steelyard.machine import Capability, Status
+from steelyard.report.answer import Answer, Cell, Column, Section, table
 
-_MARKS = {
-    Status.YES: Text("yes", style="green"),
-    Status.PARTLY: Text("partly", style="yellow"),
-    Status.NO: Text("no", style="red"),
-}
-
-_NAME_WIDTH = 21
-
+_LEVELS = {Status.YES: "valid", Status.PARTLY: "suspect", Status.NO: "invalid"}
 _TITLES = {
     "telemetry": "Telemetry of steelyard-probe",
     "counters": "Counters and profiles",
@@ -28,30 +17,35 @@ _TITLES = {
 }
 
 
-def render(capabilities: Sequence[Capability]) -> RenderableType:
-    """Return a table for each area, in order, and a line that counts them."""
+def answer(capabilities: Sequence[Capability], *, lacks: Sequence[str] = ()) -> Answer:
+    """Return a table for each area, in order; ``lacks`` are programs that are missing."""
     order = list(_TITLES)
-    known = sorted(
-        capabilities,
-        key=lambda capability: order.index(capability.area) if capability.area in order else len(order),
+    known = sorted(capabilities, key=lambda one: order.index(one.area) if one.area in order else len(order))
+    columns = (
+        Column("what", is_text=True),
+        Column("here", is_text=True),
+        Column("result", is_text=True),
+        Column("how to enable", is_text=True, is_answer=True),
     )
-    parts: list[RenderableType] = []
+    sections = []
     for area, members in groupby(known, key=lambda capability: capability.area):
-        table = Table(title=_TITLES.get(area, area), title_justify="left", expand=True, box=None)
-        # The longest name fits, so that a narrow terminal cuts none of them.
-        table.add_column("", width=_NAME_WIDTH, no_wrap=True)
-        table.add_column("", width=6)
-        table.add_column("result", ratio=6, overflow="fold")
-        table.add_column("how to enable", ratio=4, overflow="fold")
-        for capability in members:
-            # Names and reasons come from the kernel and from files: none of it is markup.
-            table.add_row(
-                escape(capability.name),
-                _MARKS[capability.status],
-                escape(capability.finding),
-                escape(capability.enable or ""),
+        rows = [
+            (
+                one.name,
+                Cell(str(one.status), level=_LEVELS[one.status], is_text=True),
+                one.finding,
+                one.enable or "",
             )
-        parts += [table, Text()]
-    counts = {status: sum(capability.status is status for capability in capabilities) for status in Status}
-    parts.append(Text(", ".join(f"{count} {status}" for status, count in counts.items())))
-    return Group(*parts)
+            for one in members
+        ]
+        sections.append(Section(area, _TITLES.get(area, area), (table(columns, rows),)))
+    counts = {status: sum(one.status is status for one in capabilities) for status in Status}
+    return Answer(
+        "Doctor",
+        ", ".join(f"{count} {status}" for status, count in counts.items()),
+        sections,
+        cautions=lacks,
+        rows=len(capabilities),
+        eyebrow="machine",
+        source="this machine",
+    )

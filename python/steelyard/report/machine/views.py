@@ -1,6 +1,6 @@
 """``steelyard machine show|diff|check`` in a terminal.
 
-In: machines, a comparison, answers of rules. Out: renderables that fit 80 columns. Every text from outside
+In: machines, a comparison, answers of rules. Out: `Answer`s, and renderables. Every text from outside
 (names of devices, firmware, command lines) is a `Text`, never markup, and loses its control characters.
 
 Not here: taking inventories, comparing, judging (``machine``).
@@ -8,69 +8,105 @@ Not here: taking inventories, comparing, judging (``machine``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.machine.checks.rule import Answer, Outcome, Severity
+from steelyard.machine.checks.rule import Outcome, RuleAnswer, Severity
 from steelyard.machine.compare import Difference, MachineComparison, NotComparable
 from steelyard.machine.features import Effect, Scalar
 from steelyard.records import Machine
 from steelyard.report import format as fmt
+from steelyard.report.answer import Answer, Cell, Column, Section, table, written
+from steelyard.report.answer import Table as AnswerTable
 from steelyard.report.machine.table import machine_groups, machine_line
 from steelyard.report.terminal import safe
 
-_NAME_WIDTH, _WIDEST_NAME = 24, 36
 _LONG = 48
 """Letters from which on two texts of words are shown by the words in which they differ."""
 
 _SEVERITY_STYLES = {Severity.HIGH: "bold red", Severity.MEDIUM: "yellow", Severity.LOW: "cyan"}
 _EFFECTS = {
-    Effect.DECISIVE: ("Decisive", "sets the machine's capacity", "bold red"),
-    Effect.LARGE: ("Large", "10 % or more for many programs", "yellow"),
-    Effect.SOME: ("Some", "a few percent for many programs", "cyan"),
-    Effect.LITTLE: ("Little", "below the noise for most programs", "dim"),
-    Effect.IDENTITY: ("Identity", "identifies the machine or the time", "dim"),
+    Effect.DECISIVE: ("Decisive", "sets the machine's capacity"),
+    Effect.LARGE: ("Large", "10 % or more for many programs"),
+    Effect.SOME: ("Some", "a few percent for many programs"),
+    Effect.LITTLE: ("Little", "below the noise for most programs"),
+    Effect.IDENTITY: ("Identity", "identifies the machine or the time"),
 }
 
 
-def render_machine(machine: Machine) -> RenderableType:
-    """Return the inventory as groups of rows, and missing values by reason."""
-    parts: list[RenderableType] = [_styled(machine_line(machine), "bold"), Text()]
-    for title, rows in machine_groups(machine):
-        width = min(max(_NAME_WIDTH, *(len(name) for name, _ in rows)), _WIDEST_NAME)
-        cells = ((name, safe(fmt.plain(value))) for name, value in rows)
-        parts += [Text(title, style="bold"), _rows(cells, width=width)]
-        parts.append(Text())
-    if machine.missing:
-        parts.append(Text("Missing values, and why", style="bold"))
-        parts.append(_reasons(machine.missing))
-    return Group(*parts)
-
-
-def render_diff(comparison: MachineComparison, a: str, b: str) -> RenderableType:
-    """Return the differences by effect, largest first, and values that could not be compared."""
-    parts: list[RenderableType] = [
-        _rows((("A", safe(fmt.plain(a))), ("B", safe(fmt.plain(b)))), width=1),
-        Text(),
+def machine_answer(machine: Machine) -> Answer:
+    """Return the inventory, a table for each group, and missing values by reason."""
+    columns = (Column("what", is_text=True), Column("value", is_text=True, is_answer=True))
+    sections = [
+        Section(title.lower().replace(" ", "-"), title, (table(columns, rows),))
+        for title, rows in machine_groups(machine)
     ]
+    if machine.missing:
+        sections.append(Section("missing", "Missing values, and why", (_by_reason(machine.missing),)))
+    most = max((len(section.tables[0].rows) for section in sections), default=0)
+    return Answer(
+        "Machine", machine_line(machine) or "", sections, rows=most, eyebrow="machine", source="the inventory"
+    )
+
+
+def diff_answer(comparison: MachineComparison, a: str, b: str) -> Answer:
+    """Return the differences by effect, largest first, and values that could not be compared."""
+    columns = (
+        Column("what", is_text=True),
+        Column("A", is_text=True, is_answer=True),
+        Column("B", is_text=True, is_answer=True),
+        Column("change"),
+        Column("why it matters", is_text=True, rank=1),
+    )
+    sections = []
     for effect, members in groupby(comparison.differences, key=lambda difference: difference.effect):
-        title, meaning, style = _EFFECTS[effect]
-        parts.append(Text.assemble((title, style), (f": {meaning}", "dim")))
-        parts += [_differences(list(members)), Text()]
+        title, meaning = _EFFECTS[effect]
+        rows = [_difference(one) for one in members]
+        sections.append(Section(title.lower(), f"{title}: {meaning}", (table(columns, rows),)))
     if comparison.not_comparable:
-        parts.append(Text("Not comparable", style="bold"))
-        parts.append(_not_comparable(comparison.not_comparable))
-        parts.append(Text())
-    parts.append(_styled(_summary(comparison), "bold"))
-    return Group(*parts)
+        sides = {one.noun: _side(one) for one in comparison.not_comparable}
+        sections.append(Section("not-comparable", "Not comparable", (_by_reason(sides),)))
+    return Answer(
+        "Machines",
+        f"{_summary(comparison)}.",
+        sections,
+        lines=(f"A  {a}", f"B  {b}"),
+        says_no=not comparison.is_same,
+        rows=len(comparison.differences) + len(comparison.not_comparable),
+        eyebrow="machine",
+        source="two inventories",
+    )
+
+
+def _difference(one: Difference) -> tuple[object, ...]:
+    left, right = apart(value_text(one.a, one.unit), value_text(one.b, one.unit))
+    change = "" if one.ratio is None else written(change_text(one.ratio), one.ratio)
+    return one.noun, left, right, change, one.why
+
+
+def _side(one: NotComparable) -> str:
+    side = "both" if one.a is None and one.b is None else ("A" if one.a is None else "B")
+    return f"{side}: {one.reason}"
+
+
+def _by_reason(missing: Mapping[str, str]) -> AnswerTable:
+    """Return each reason once, with what it holds for."""
+    by_reason: dict[str, list[str]] = {}
+    for path, reason in missing.items():
+        by_reason.setdefault(reason, []).append(path)
+    rows = []
+    for reason, paths in by_reason.items():
+        shown = ", ".join(paths if len(paths) <= 4 else [*paths[:3], f"{len(paths) - 3} more"])
+        rows.append((Cell(shown, ", ".join(paths), is_text=True), reason))
+    return table((Column("missing", is_text=True), Column("reason", is_text=True, is_answer=True)), rows)
 
 
 def render_answers(
-    answers: Sequence[Answer], *, everything: bool = False, strict: bool = False
+    answers: Sequence[RuleAnswer], *, everything: bool = False, strict: bool = False
 ) -> RenderableType:
     """Return failed checks with advice, then checks that passed and checks without data."""
     parts: list[RenderableType] = []
@@ -143,7 +179,7 @@ def apart(a: str, b: str) -> tuple[str, str]:
     return (f"{mark}{' '.join(only_a) or 'nothing else'}", f"{mark}{' '.join(only_b) or 'nothing else'}")
 
 
-def answers_table(answers: Sequence[Answer], *, everything: bool = False) -> Table:
+def answers_table(answers: Sequence[RuleAnswer], *, everything: bool = False) -> Table:
     """Return failed checks, with ``everything`` all, one fact in a cell: for CSV and Markdown."""
     table = Table(box=None)
     for name in ("severity", "id", "outcome", "claim", "do", "threshold"):
@@ -153,21 +189,6 @@ def answers_table(answers: Sequence[Answer], *, everything: bool = False) -> Tab
             rule = answer.rule
             cells = (str(answer.severity), rule.id, str(answer.finding.outcome), answer.finding.claim)
             table.add_row(*map(safe, (*cells, rule.advice if answer.objects else "", rule.threshold)))
-    return table
-
-
-def _styled(text: str, style: str) -> Text:
-    styled = safe(fmt.plain(text))
-    styled.stylize(style)
-    return styled
-
-
-def _rows(rows: Iterable[tuple[str, Text]], *, width: int = _NAME_WIDTH) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(width=width, overflow="fold", style="dim")
-    table.add_column(ratio=1, overflow="fold")
-    for name, value in rows:
-        table.add_row(safe(name), value)
     return table
 
 
@@ -196,41 +217,18 @@ def _lines(texts: Sequence[str]) -> Text:
     return Text("\n").join(safe(text) for text in texts)
 
 
-def _differences(members: Sequence[Difference]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", expand=True)
-    table.add_column("", ratio=3, overflow="fold")
-    for name in ("A", "B"):
-        table.add_column(name, ratio=2, overflow="fold")
-    table.add_column("", width=8, justify="right", no_wrap=True)
-    for difference in members:
-        left, right = apart(
-            value_text(difference.a, difference.unit), value_text(difference.b, difference.unit)
-        )
-        noun = safe(difference.noun)
-        noun.append(f"\n{difference.why}", style="dim")
-        table.add_row(noun, safe(left), safe(right), change_text(difference.ratio))
-    return table
-
-
-def _not_comparable(members: Sequence[NotComparable]) -> Table:
-    sides: dict[str, str] = {}
-    for value in members:
-        side = "both" if value.a is None and value.b is None else ("A" if value.a is None else "B")
-        sides[value.noun] = f"{side}: {value.reason}"
-    return _reasons(sides)
-
-
 def _summary(comparison: MachineComparison) -> str:
     counts = [
         f"{len(list(members))} {_EFFECTS[effect][0].lower()}"
         for effect, members in groupby(comparison.differences, key=lambda difference: difference.effect)
     ]
-    differing = f"{len(comparison.differences)} differ ({', '.join(counts)})" if counts else "nothing differs"
+    verb = "differs" if len(comparison.differences) == 1 else "differ"
+    differing = f"{len(comparison.differences)} {verb} ({', '.join(counts)})" if counts else "nothing differs"
     rest = f", {len(comparison.not_comparable)} not comparable" if comparison.not_comparable else ""
     return f"{differing}, {comparison.same} are the same{rest}"
 
 
-def _objection(answer: Answer) -> Text:
+def _objection(answer: RuleAnswer) -> Text:
     text = safe(answer.finding.claim)
     text.append("\ndo    ", style="dim")
     text.append_text(safe(answer.rule.advice))
@@ -240,7 +238,7 @@ def _objection(answer: Answer) -> Text:
     return text
 
 
-def _verdict(answers: Sequence[Answer], passed: int, unknown: int, *, strict: bool) -> Text:
+def _verdict(answers: Sequence[RuleAnswer], passed: int, unknown: int, *, strict: bool) -> Text:
     no = [answer for answer in answers if answer.says_no(strict=strict)]
     notes = sum(answer.objects for answer in answers) - len(no)
     counts = [f"{sum(answer.severity is level for answer in no)} {level}" for level in Severity]
