@@ -15,7 +15,7 @@ from steelyard.analyze.health.comparison import Alert, Comparison, compare
 from steelyard.analyze.health.machine_changes import changes
 from steelyard.bench.health import check as checks
 from steelyard.cli.leftovers import put_back
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import print_json, print_path, show_answer
 from steelyard.cli.progress import shown
 
 
@@ -103,11 +103,10 @@ def show_health(request: HealthRequest, *, as_json: bool) -> int:
     if as_json:
         print_json(_document(check, comparison, page), kind="health_check")
     else:
-        from steelyard.report.health.table import render
+        from steelyard.report.health.answer import answer
 
-        console = output_console()
-        console.print(render(check.result, comparison))
-        console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+        show_answer(answer(check.result, comparison), None)
+        print_path("report", page)
     return int(ExitCode.OK if comparison.is_ok else ExitCode.NO)
 
 

@@ -10,8 +10,9 @@ from rich.console import Console
 
 from steelyard.analyze.health.comparison import Alert, compare
 from steelyard.records import HealthCpu, HealthResult
+from steelyard.report.answer.terminal import terminal
 from steelyard.report.health import page as health_page
-from steelyard.report.health.table import render
+from steelyard.report.health.answer import answer
 from tests import health_samples as samples
 
 
@@ -106,10 +107,10 @@ def test_table_says_what_changed_and_escapes_markup() -> None:
         slow, [result] * 4, against="its last 4 good checks", notes=["[bold]not markup[/bold]"]
     )
     stream = io.StringIO()
-    Console(file=stream, width=100).print(render(slow, comparison))
+    Console(file=stream, width=100).print(terminal(answer(slow, comparison)))
     text = stream.getvalue()
     assert "[bold]not markup[/bold]" in text
     assert "+100.0%" in text
     assert "1 alert, against its last 4 good checks" in text
-    assert "absent memory_latency.largest" in text
+    assert "- memory_latency.largest" in text
     assert max(len(line) for line in text.splitlines()) <= 100

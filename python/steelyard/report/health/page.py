@@ -18,7 +18,7 @@ from steelyard.analyze.health.figures import size
 from steelyard.records import HealthResult
 from steelyard.report import format as fmt
 from steelyard.report.health import charts as health_charts
-from steelyard.report.health.table import spread, verdict
+from steelyard.report.health.answer import spread, verdict
 from steelyard.report.template import PAGE, publish, template
 
 _SECTIONS = (

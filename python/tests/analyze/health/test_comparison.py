@@ -7,7 +7,7 @@ import pytest
 from steelyard.analyze.health import comparison as health
 from steelyard.analyze.health.figures import Figure, cache_level, figures, pair_class
 from steelyard.records import HealthCpu, HealthResult
-from steelyard.report.health.table import verdict
+from steelyard.report.health.answer import verdict
 from tests import health_samples as samples
 
 

@@ -1,17 +1,14 @@
-"""``steelyard health`` in a terminal. In: a check and its comparison. Out: a rich renderable."""
+"""The answer of ``steelyard health``. In: a check and its comparison. Out: an `Answer`."""
 
 from __future__ import annotations
 
 from itertools import groupby
 
-from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
-
+from steelyard.analyze.health import figures
 from steelyard.analyze.health.comparison import Compared, Comparison, quantity, tolerated
-from steelyard.analyze.health.figures import Figure
 from steelyard.records import HealthResult
+from steelyard.report import format as fmt
+from steelyard.report.answer import Answer, Cell, Column, Figure, Notes, Section, table, written
 
 _TITLES = {
     "latency": "Memory latency",
@@ -21,13 +18,13 @@ _TITLES = {
     "loopback": "Loopback network",
 }
 _STATES = {
-    "ok": Text("as before", style="green"),
-    "worse": Text("worse", style="bold red"),
-    "better": Text("better", style="cyan"),
-    "noisy": Text("noisy", style="yellow"),
-    "new": Text("first", style="dim"),
-    "gone": Text("gone", style="bold red"),
-    "missing": Text("not measured", style="dim"),
+    "ok": ("as before", "valid"),
+    "worse": ("worse", "invalid"),
+    "better": ("better", "valid"),
+    "noisy": ("noisy", "suspect"),
+    "new": ("first", "incomplete"),
+    "gone": ("gone", "invalid"),
+    "missing": ("not measured", "incomplete"),
 }
 
 
@@ -41,10 +38,10 @@ def _expected(row: Compared) -> str:
     return f"{quantity(row.expected, row.figure.unit)} {tolerated(row)}"
 
 
-def spread(figure: Figure) -> str:
+def spread(figure: figures.Figure) -> str:
     """Return a figure's interval, its unit once where both ends have the same.
 
-    >>> spread(Figure("x", "x", "bandwidth", "bytes/s", "higher", 2e9, 1.9e9, 2.1e9))
+    >>> spread(figures.Figure("x", "x", "bandwidth", "bytes/s", "higher", 2e9, 1.9e9, 2.1e9))
     '1.9–2.1 GB/s'
     """
     low, high = quantity(figure.low, figure.unit), quantity(figure.high, figure.unit)
@@ -55,44 +52,60 @@ def spread(figure: Figure) -> str:
 def _interval(row: Compared) -> str:
     figure = row.figure
     if figure.low is None or figure.high is None:
-        return escape(figure.reason or "")
+        return figure.reason or ""
     return spread(figure)
 
 
-def render(result: HealthResult, comparison: Comparison) -> RenderableType:
-    """Return a table for each part, then alerts, notes, and what is missing."""
-    parts: list[RenderableType] = []
+def answer(result: HealthResult, comparison: Comparison) -> Answer:
+    """Return a table for each part, with alerts, notes, and what is missing."""
+    columns = (
+        Column("what", is_text=True),
+        Column("median"),
+        Column("interval", rank=2),
+        Column("expected", rank=1),
+        Column("change"),
+        Column("answer", is_text=True, is_answer=True),
+    )
+    sections = []
     for key, members in groupby(comparison.rows, key=lambda row: row.figure.family.partition("-")[0]):
         title = _TITLES.get(key, _TITLES["core-to-core"])
-        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-        table.add_column("", width=23, overflow="fold")
-        table.add_column("median", justify="right", width=10, no_wrap=True)
-        table.add_column("interval", width=14, overflow="fold")
-        table.add_column("expected", width=12, overflow="fold")
-        table.add_column("change", justify="right", width=7)
-        table.add_column("", width=9)
-        for row in members:
-            value = "–" if row.figure.value is None else quantity(row.figure.value, row.figure.unit)
-            change = "" if row.change_ratio is None else f"{row.change_ratio:+.1%}"
-            table.add_row(
-                escape(_short(row)), value, _interval(row), _expected(row), change, _STATES[row.state]
-            )
-        parts += [table, Text()]
-    for alert in comparison.alerts:
-        parts.append(Text.assemble(("alert  ", "bold red"), alert.claim))
-        parts.append(Text(f"       may mean: {alert.meaning}", style="dim"))
-    parts += [Text.assemble(("note   ", "yellow"), note) for note in comparison.notes]
+        sections.append(Section(key, title, (table(columns, [_row(row) for row in members]),)))
     missing = {name: why for name, why in result.missing.items() if not why.startswith(NOT_REQUESTED)}
-    parts += [Text.assemble(("absent ", "yellow"), f"{name}: {why}") for name, why in missing.items()]
-    parts.append(Text(verdict(comparison), style="bold"))
-    return Group(*parts)
+    absent = Notes(tuple(f"{name}: {why}" for name, why in missing.items()))
+    if absent.items:
+        sections.append(Section("absent", "Not measured", (absent,)))
+    return Answer(
+        "Health check",
+        verdict(comparison),
+        sections,
+        lines=[f"note: {note}" for note in comparison.notes],
+        cautions=[f"{alert.claim}; may mean: {alert.meaning}" for alert in comparison.alerts],
+        rows=len(comparison.rows),
+        eyebrow="health check",
+        source="health.json",
+    )
+
+
+def _row(row: Compared) -> tuple[object, ...]:
+    figure = row.figure
+    ends = Figure(figure.value, figure.low, figure.high, figure.reason or "")
+    value = quantity(figure.value, figure.unit) if figure.value is not None else fmt.MISSING
+    word, level = _STATES[row.state]
+    return (
+        _short(row),
+        Cell(value, figure=ends),
+        Cell(_interval(row)),
+        Cell(_expected(row), figure=Figure(row.expected)),
+        "" if row.change_ratio is None else written(f"{row.change_ratio:+.1%}", row.change_ratio),
+        Cell(word, level=level, is_text=True),
+    )
 
 
 def _short(row: Compared) -> str:
     """Return the figure's name without what the table's title says.
 
     >>> name = "read bandwidth, CPUs of node 0, memory of node 1"
-    >>> _short(Compared(Figure("x", name, "bandwidth", "1", "", 1, 1, 1), None, 0, None, None, "new"))
+    >>> _short(Compared(figures.Figure("x", name, "bandwidth", "1", "", 1, 1, 1), None, 0, None, None, "new"))
     'read, node 0 to memory of 1'
     """
     name = row.figure.name.replace(" bandwidth, CPUs of", ",").replace(", memory of node", " to memory of")
