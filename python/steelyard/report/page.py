@@ -347,6 +347,8 @@ def _parameter(value: JsonValue, unit: str | None) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float) and math.isfinite(value):
+        if value == 0 and unit in ("s", "ms"):
+            return f"0 {unit}"
         # A setting is exact: it is rounded only where its unit is scaled, and the raw value is in the title.
         return fmt.quantity(value, unit) if unit and unit != "1" else f"{value}"
     return value if isinstance(value, str) else json.dumps(value)

@@ -4,12 +4,14 @@ In: `ReportData` with its recording. Out: `Timeline`s. Up to `PANELS_AT_MOST` CP
 the rows of a heat map. Network and disk charts leave out idle devices and say how many.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from steelyard.analyze.conditions import MODES, CpuSetUse, CpuUse
 from steelyard.analyze.pressure.panels import mode_shares
+from steelyard.analyze.values import Quantity
 from steelyard.report.answer import Floats, Timeline, Trace, absent
 from steelyard.report.format import quantity
 from steelyard.report.model import ReportData
@@ -17,6 +19,7 @@ from steelyard.report.workload_charts import seconds, window_of
 from steelyard.telemetry import EntitySeries, Series
 
 PANELS_AT_MOST = 16
+_UNKNOWN = Quantity(None, "1")
 _LINES_AT_MOST = 4
 _MODE_WORDS = {"iowait": "idle, waiting for I/O"}
 _DRAWN_MODES = tuple(mode for mode in MODES if mode != "idle")
@@ -198,14 +201,18 @@ def _lines(
     unit: str,
     scale: float = 1.0,
     note: str = "",
+    mean: float | None = None,
 ) -> Timeline:
-    """Return a chart of columns (column, name, role) of a source without labels."""
+    """Return a chart of columns (column, name, role) of a source without labels.
+
+    ``mean`` is that of the measure phase, of a single column.
+    """
     series = _series(data, source, [column for column, _, _ in columns])
     if series.missing is not None or not series.entities:
         return absent(chart_id, title, series.missing)
     entity = series.entities[0]
     traces = tuple(_band(entity, column, name, role, scale) for column, name, role in columns)
-    known = tuple(trace for trace in traces if np.isfinite(trace.y).any())
+    known = tuple(replace(trace, mean=mean) for trace in traces if np.isfinite(trace.y).any())
     if not known:
         return absent(chart_id, title, "no reading succeeded")
     return Timeline(
@@ -265,8 +272,12 @@ def _pairs(
     source: str,
     label: str,
     sides: Sequence[tuple[str, str, str]],
+    means: Mapping[tuple[str, str], Quantity],
 ) -> Timeline:
-    """Return a chart of two directions per entity; ``sides`` are (column, word, dash)."""
+    """Return a chart of two directions per entity; ``sides`` are (column, word, dash).
+
+    ``means`` are those of the measure phase, by entity and column.
+    """
     columns = [column for column, _, _ in sides]
     series = _series(data, source, columns)
     if series.missing is not None or not series.entities:
@@ -283,7 +294,10 @@ def _pairs(
             band = entity.bands[column]
             name = "lo (sent = received)" if alike else f"{entity.entity[label]} {word}"
             x = seconds(data, entity.time_ns.tolist())
-            traces.append(Trace(name, role, band.mean, band.low, band.high, x=x, dash=dash or None))
+            mean = means.get((str(entity.entity[label]), column), _UNKNOWN).value
+            traces.append(
+                Trace(name, role, band.mean, band.low, band.high, x=x, dash=dash or None, mean=mean)
+            )
     note = f"Not shown: {hidden} that moved less."
     note = note if hidden else ""
     return Timeline(
@@ -294,12 +308,20 @@ def _pairs(
 
 def _network(data: ReportData) -> Timeline:
     sides = (("received_bytes", "received", ""), ("sent_bytes", "sent", "dot"))
-    return _pairs(data, "network", "Network", "network", "interface", sides)
+    means = {}
+    for use in data.conditions.network:
+        means[use.interface, "received_bytes"] = use.received_bytes_per_s
+        means[use.interface, "sent_bytes"] = use.sent_bytes_per_s
+    return _pairs(data, "network", "Network", "network", "interface", sides, means)
 
 
 def _disk(data: ReportData) -> Timeline:
     sides = (("read_bytes", "read", ""), ("written_bytes", "written", "dot"))
-    return _pairs(data, "disk", "Disks", "disk", "device", sides)
+    means = {}
+    for use in data.conditions.disks:
+        means[use.device, "read_bytes"] = use.read_bytes_per_s
+        means[use.device, "written_bytes"] = use.written_bytes_per_s
+    return _pairs(data, "disk", "Disks", "disk", "device", sides, means)
 
 
 def _run_queue(data: ReportData) -> Timeline:
@@ -310,7 +332,15 @@ def _run_queue(data: ReportData) -> Timeline:
 
 def _switches(data: ReportData) -> Timeline:
     columns = (("context_switches", "context switches", "total"),)
-    return _lines(data, "switches", "Context switches", "scheduler", columns, "1/s")
+    return _lines(
+        data,
+        "switches",
+        "Context switches",
+        "scheduler",
+        columns,
+        "1/s",
+        mean=data.conditions.context_switches_per_s.value,
+    )
 
 
 def _pressure(data: ReportData) -> Timeline:
