@@ -212,11 +212,11 @@ def _asleep(conditions: Conditions) -> Finding | None:
     return Finding(
         f"The program's threads sleep {percent(asleep)} of the time, waiting for timers, events or each other"
         f" ({kinds}):"
-        " no resource of this machine limits it.",
+        " no resource of this machine is at its limit.",
         (Evidence("asleep for timers, events and each other", asleep, "ratio", ASLEEP_RATIO),),
         "Give it more work, or look at the program that it waits for.",
         0.6 * asleep,
-        gain="none from this machine",
+        gain="none from more CPUs, memory or disks",
     )
 
 
