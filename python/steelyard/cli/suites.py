@@ -14,11 +14,12 @@ from steelyard.bench.suites import suite as suite_files
 from steelyard.bench.suites.suite import level_of
 from steelyard.cli import reports
 from steelyard.cli.formats import writing
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import output_console, print_json, print_path, show_answer
 from steelyard.records import Level, Run, RunStatus, Suite, read
 
 if TYPE_CHECKING:
     from steelyard.decide import Baseline, Refusal, Score
+    from steelyard.report.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class SuiteView:
     suite: Suite
     scores: "dict[str, Score | Refusal]"
     members: list[reports.RunView]
+    answer: "Answer"
     report: Path | None
     error: SteelyardError | None = None
 
@@ -78,7 +80,8 @@ def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = No
     The members' pages go into folders of their names beside it, where its links lead.
     """
     from steelyard.report import template
-    from steelyard.report.suite import page as suite_page
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.suite import answer as of_suite
 
     page = None if page is None else template.page_path(page)
     suite, scores, member_runs = weighed(directory, baseline)
@@ -88,29 +91,29 @@ def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = No
         )
         for folder, run in member_runs
     ]
-    pages: dict[str, list[suite_page.MemberRun]] = {}
+    found: dict[str, list[of_suite.MemberRun]] = {}
     for member in sorted(members, key=lambda member: (member.run.series.index, member.run.run_id)):
-        link = suite_page.page_of(member.directory) if member.report is not None else None
-        pages.setdefault(member.run.benchmark, []).append(suite_page.MemberRun(member.run, link))
+        link = of_suite.link_to(member.directory) if member.report is not None else None
+        found.setdefault(member.run.benchmark, []).append(of_suite.MemberRun(member.run, link))
     errors = [member.error for member in members if member.error is not None]
+    answer = of_suite.answer(suite, found, scores, of_suite.machine_of(directory))
     try:
-        path = suite_page.write(directory, suite, pages, scores, page)
+        path = write_page(page or directory / template.PAGE, answer)
     except SteelyardError as error:
-        return SuiteView(directory, suite, scores, members, None, error)
-    return SuiteView(directory, suite, scores, members, path, errors[0] if errors else None)
+        return SuiteView(directory, suite, scores, members, answer, None, error)
+    return SuiteView(directory, suite, scores, members, answer, path, errors[0] if errors else None)
 
 
 def show(suite_view: SuiteView) -> None:
     """Print a suite as a table."""
 
-    from steelyard.report.suite.table import suite_summary
-
-    runs = by_benchmark([member.run for member in suite_view.members])
     if writing() is not None:
         from steelyard.report.answer.delimited import metrics_of
 
         output_console().print(metrics_of([member.run for member in suite_view.members]))
-    output_console().print(suite_summary(suite_view.suite, runs, report_path=suite_view.report), markup=False)
+    show_answer(suite_view.answer, None)
+    if suite_view.report is not None:
+        print_path("report", suite_view.report)
 
 
 def exit_code(suite: Suite) -> ExitCode:

@@ -18,8 +18,8 @@ from steelyard.report.answer.page import write_page
 from steelyard.report.health import page as health_page
 from steelyard.report.model import gather
 from steelyard.report.profiles.answer import diff_answer, profile_answer
-from steelyard.report.suite import page as suite_page
-from steelyard.report.template import page_path
+from steelyard.report.suite.answer import answer as suite_answer
+from steelyard.report.template import PAGE, page_path
 from tests import health_samples as samples
 from tests.fleet.simulated import simulated_store
 from tests.folded import profile
@@ -77,7 +77,7 @@ def suite(folder: Path, name: str) -> Path:
             "members": [member, *record.members[1:]],
         }
     )
-    return suite_page.write(folder, record, {}, {})
+    return write_page(folder / PAGE, suite_answer(record, {}, {}, None))
 
 
 def characterization(folder: Path, name: str) -> Path:

@@ -18,10 +18,12 @@ from steelyard.report.answer.tree import (
     Answer,
     Block,
     Fragment,
+    Links,
     Notes,
     Paragraph,
     Section,
     Tile,
+    Tiles,
     store_notes,
 )
 
@@ -36,6 +38,7 @@ __all__ = [
     "Floats",
     "Fragment",
     "Heat",
+    "Links",
     "Mark",
     "Notes",
     "Paragraph",
@@ -43,6 +46,7 @@ __all__ = [
     "Series",
     "Table",
     "Tile",
+    "Tiles",
     "Timeline",
     "Trace",
     "absent",

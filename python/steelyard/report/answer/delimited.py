@@ -130,7 +130,12 @@ def figures_of(answer: Answer) -> Iterator[tuple[str | float | None, ...]]:
                     named = (title, name, _clean(column.name))
                     if one.figure is not None:
                         ends = (one.figure.value, one.figure.low, one.figure.high)
-                        yield (*named, *ends, column.unit or "", _clean(one.figure.missing))
+                        yield (
+                            *named,
+                            *ends,
+                            one.figure.unit or column.unit or "",
+                            _clean(one.figure.missing),
+                        )
                     elif one.text not in ("", MISSING):
                         yield (*named, None, None, None, "", _clean(one.text))
 
@@ -159,8 +164,13 @@ def of_table(table: Table) -> Plain:
         has_ends = any(_ends(one) != ("", "") for one in cells)
         if has_ends:
             columns += [f"{columns[-1]} low", f"{columns[-1]} high"]
+        has_units = any(one.figure is not None and one.figure.unit for one in cells)
+        if has_units:
+            columns.append(f"{names[at]} unit")
         for row, one in zip(exact, cells, strict=True):
             row += [_exact(one), *(_ends(one) if has_ends else ())]
+            if has_units:
+                row.append((one.figure and one.figure.unit) or "")
     return Plain(_clean(table.title), names, rows, tuple(columns), tuple(map(tuple, exact)))
 
 

@@ -23,10 +23,12 @@ from steelyard.report.answer import (
     Chart,
     Fragment,
     Heat,
+    Links,
     Notes,
     Paragraph,
     Section,
     Table,
+    Tiles,
     Timeline,
 )
 from steelyard.report.template import publish, template
@@ -66,6 +68,7 @@ def render(answer: Answer, *, folder: Path | None = None) -> str:
         "cautions": list(answer.cautions),
         "tiles": list(answer.tiles),
         "command": answer.command,
+        "command_title": answer.command_title,
         "source": answer.source,
         "sections": [_section(section, nonce) for section in sections],
     }
@@ -80,7 +83,7 @@ def render(answer: Answer, *, folder: Path | None = None) -> str:
 
 
 def _is_empty(block: Block) -> bool:
-    return isinstance(block, Notes) and not block.items
+    return isinstance(block, Notes | Tiles | Links) and not block.items
 
 
 def _section(section: Section, nonce: str) -> dict[str, Any]:
@@ -106,6 +109,10 @@ def _block(block: Block, nonce: str) -> dict[str, Any]:
         return {"kind": "paragraph", "text": block.text, "level": block.level}
     if isinstance(block, Notes):
         return {"kind": "notes", "title": block.title, "items": block.items}
+    if isinstance(block, Tiles):
+        return {"kind": "tiles", "items": block.items}
+    if isinstance(block, Links):
+        return {"kind": "links", "items": block.items}
     if isinstance(block, Fragment):
         # Made by our own code, which escapes what comes from outside.
         return {"kind": "fragment", "html": Markup(block.make(nonce))}  # noqa: S704

@@ -36,15 +36,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure in the unit of its column, with the ends of its interval; None where there is no such bound.
+    """A figure with the ends of its interval; None where there is no such bound.
 
-    ``missing`` says why there is no value.
+    It is in the unit of its column, unless it has a ``unit`` of its own. ``missing`` says why there is no
+    value.
     """
 
     value: float | None = None
     low: float | None = None
     high: float | None = None
     missing: str = ""
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Cell:
     """One figure or text: as people write it, and as it stands in the store (``raw``, for who points at it).
 
     ``figure`` is the same exactly, for other programs. ``level`` (``valid``, ``suspect``, ``invalid``,
-    ``incomplete``) makes it a badge; ``bar`` is a share of a rail to fill instead of a text.
+    ``incomplete``) makes it a badge; ``bar`` is a share of a rail to fill instead of a text, ``mark`` where
+    a line crosses that rail. ``href`` is the address of what it names.
     """
 
     text: str
@@ -61,6 +64,8 @@ class Cell:
     is_text: bool = False
     figure: Figure | None = None
     bar: float | None = None
+    mark: float | None = None
+    href: str = ""
 
 
 @dataclass(frozen=True)
@@ -175,9 +180,10 @@ def span(text: str, low: float, high: float) -> Cell:
 def _figure(one: Figure, column: Column) -> Cell:
     if one.value is None or not math.isfinite(one.value):
         return Cell(fmt.MISSING, one.missing or "missing", is_text=column.is_text, figure=one)
-    text = fmt.quantity(one.value, column.unit)
-    raw = fmt.raw(one.value, column.unit)
+    unit = one.unit or column.unit
+    text = fmt.quantity(one.value, unit)
+    raw = fmt.raw(one.value, unit)
     if one.low is None or one.high is None:
         return Cell(text, f"{raw}, no interval", figure=one)
-    ends = (fmt.quantity(one.low, column.unit), fmt.quantity(one.high, column.unit))
+    ends = (fmt.quantity(one.low, unit), fmt.quantity(one.high, unit))
     return Cell(f"{text} ({ends[0]} to {ends[1]})", f"{raw}, {one.low!r} to {one.high!r}", figure=one)

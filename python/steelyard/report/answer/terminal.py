@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from steelyard.report import format as fmt
-from steelyard.report.answer import Answer, Cell, Heat, Notes, Paragraph, Table, table_of
+from steelyard.report.answer import Answer, Cell, Heat, Notes, Paragraph, Table, Tiles, table_of
 from steelyard.report.terminal import safe
 
 _STYLES = {"valid": "green", "suspect": "yellow", "invalid": "red", "incomplete": "dim"}
@@ -177,6 +177,8 @@ def _block(block: object, rows: int) -> list[RenderableType]:
         return parts
     if isinstance(block, Paragraph):
         return [_styled(block.text, _STYLES.get(block.level or "", ""))]
+    if isinstance(block, Tiles) and block.items:
+        return [_styled(", ".join(f"{tile.name} {tile.text}" for tile in block.items), "dim")]
     if isinstance(block, Notes) and block.items:
         head: list[RenderableType] = [_styled(block.title, "bold")] if block.title else []
         return head + [_styled(f"- {item}", "dim") for item in block.items]

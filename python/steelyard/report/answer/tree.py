@@ -40,7 +40,31 @@ class Fragment:
     make: Callable[[str], str]
 
 
-Block = Table | Chart | Timeline | Heat | Paragraph | Notes | Fragment
+@dataclass(frozen=True)
+class Tile:
+    """A main figure, at the head of a page or of a section."""
+
+    name: str
+    text: str
+    raw: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Main figures of a section, side by side."""
+
+    items: tuple[Tile, ...]
+
+
+@dataclass(frozen=True)
+class Links:
+    """Other pages, each with its address and a remark; a terminal has none."""
+
+    items: tuple[tuple[str, str, str], ...]
+
+
+Block = Table | Chart | Timeline | Heat | Paragraph | Notes | Fragment | Tiles | Links
 
 
 @dataclass(frozen=True)
@@ -69,16 +93,6 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Tile:
-    """A main figure at the head of the page."""
-
-    name: str
-    text: str
-    raw: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Answer:
     """What a command answers: headline, what else it says in sentences, and sections."""
 
@@ -104,6 +118,7 @@ class Answer:
     """What it is about, in small letters above the heading of a page."""
     command: str = ""
     """The command that shows it again."""
+    command_title: str = "Shown by"
     source: str = "a fleet's store"
     """Where its data are from."""
 

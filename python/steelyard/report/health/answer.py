@@ -88,14 +88,14 @@ def answer(result: HealthResult, comparison: Comparison) -> Answer:
 
 def _row(row: Compared) -> tuple[object, ...]:
     figure = row.figure
-    ends = Figure(figure.value, figure.low, figure.high, figure.reason or "")
+    ends = Figure(figure.value, figure.low, figure.high, figure.reason or "", figure.unit)
     value = quantity(figure.value, figure.unit) if figure.value is not None else fmt.MISSING
     word, level = _STATES[row.state]
     return (
         _short(row),
         Cell(value, figure=ends),
         Cell(_interval(row)),
-        Cell(_expected(row), figure=Figure(row.expected)),
+        Cell(_expected(row), figure=Figure(row.expected, unit=figure.unit)),
         "" if row.change_ratio is None else written(f"{row.change_ratio:+.1%}", row.change_ratio),
         Cell(word, level=level, is_text=True),
     )

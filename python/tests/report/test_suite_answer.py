@@ -1,11 +1,13 @@
-"""The page of a suite: its first line, and CPU reached beside CPU expected."""
+"""The answer of a suite: its first line, and CPU reached beside CPU expected."""
 
 from steelyard.analyze.utilisation import cpu_reached
 from steelyard.bench.suites.suite import load, with_run
 from steelyard.records import Check, Metric
 from steelyard.records.values import Level
+from steelyard.report.answer import Paragraph
 from steelyard.report.format import plain
-from steelyard.report.suite.page import MemberRun, build, cpu_of, objecting, says, value_of
+from steelyard.report.suite.answer import MemberRun, answer
+from steelyard.report.suite.words import cpu_of, objecting, says, value_of
 from tests.cli.suites import write_suite
 
 
@@ -39,13 +41,17 @@ def test_a_row_has_what_was_reached_and_expected_with_its_source(tmp_path):
     suite, runs = idle_wiki(tmp_path)
     members = {member.benchmark: member for member in suite.members}
     assert cpu_of(members["mediawiki"], runs["mediawiki"])[1:] == ("90 to 100 %", "DCPerf, Table 1")
-    assert cpu_of(members["mediawiki"], [])[0] == "–"
+    assert cpu_of(members["mediawiki"], [])[0] is None
     pages = {name: [MemberRun(run, None) for run in each] for name, each in runs.items()}
-    rows = {row["name"]: row for row in build(suite, pages, {}, None)["members"]}
-    assert rows["mediawiki"]["is_idle"]
-    assert rows["mediawiki"]["cpu_reached"].startswith("40.0")
-    assert "give them more work" in rows["mediawiki"]["reasons"][-1][1]
-    assert not rows["tao"]["is_idle"]
+    sections = {section.anchor: section for section in answer(suite, pages, {}, None).sections}
+    (table,) = sections["members"].blocks
+    names = [column.name for column in table.columns]
+    rows = {row[0].text: dict(zip(names, row, strict=True)) for row in table.rows}
+    wiki, tao = (rows[name]["CPU reached"] for name in ("mediawiki", "tao"))
+    assert (plain(wiki.text), wiki.level, wiki.figure.value) == ("40.0 %", "suspect", 0.4)
+    assert tao.level is None
+    texts = [block.text for block in sections["mediawiki"].blocks if isinstance(block, Paragraph)]
+    assert "give them more work" in texts[-1]
 
 
 def test_a_member_without_a_result_shows_the_median_of_its_runs(tmp_path):
@@ -63,7 +69,7 @@ def test_a_member_without_a_result_shows_the_median_of_its_runs(tmp_path):
         )
         for v in (100.0, 900.0, 300.0)
     ]
-    assert value_of(wiki.model_copy(update={"value": None}), measured)[2].endswith("= 300 1/s")
+    assert value_of(wiki.model_copy(update={"value": None}), measured).raw.endswith("= 300 1/s")
 
 
 def test_a_claim_of_one_of_several_runs_says_of_which_it_is(tmp_path):
