@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use steelyard_record::BOUNDS;
+use steelyard_record::CONSTANTS;
 
 /// Upper bound of a percentile of response time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,8 +63,8 @@ impl FromStr for Slo {
     fn from_str(text: &str) -> Result<Self, SloError> {
         let mut slo = Self {
             percentiles: Vec::new(),
-            errors_ratio_max: BOUNDS.error_ratio.invalid,
-            achieved_ratio_min: BOUNDS.achieved_ratio,
+            errors_ratio_max: CONSTANTS.error_invalid_ratio,
+            achieved_ratio_min: CONSTANTS.achieved_ratio,
         };
         let mut named = Vec::new();
         for term in text.split(',') {

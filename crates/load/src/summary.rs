@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use steelyard_record::{
-    BOUNDS, Clock, IntervalRow, Kind, LatencySummary, LoadCpu, LoadLatency, LoadOperations,
+    CONSTANTS, Clock, IntervalRow, Kind, LatencySummary, LoadCpu, LoadLatency, LoadOperations,
     LoadRequests, LoadResult, LoadSettings, LoadThread, Tool, Verdict,
 };
 
@@ -216,10 +216,10 @@ fn answers_by_class(protocol: Protocol, measured: &Measured) -> Option<BTreeMap<
 
 /// Takes out the percentiles that too few samples lie beyond.
 pub fn quotable(mut summary: LatencySummary) -> LatencySummary {
-    if summary.count < BOUNDS.samples_beyond_percentile * 1_000 {
+    if summary.count < CONSTANTS.samples_beyond_percentile * 1_000 {
         summary.p999_ns = None;
     }
-    if summary.count < BOUNDS.samples_beyond_percentile * 10_000 {
+    if summary.count < CONSTANTS.samples_beyond_percentile * 10_000 {
         summary.p9999_ns = None;
     }
     summary

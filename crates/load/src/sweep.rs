@@ -9,7 +9,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use steelyard_record::{
-    Check, Clock, Kind, Level, LoadSettings, SweepPoint, SweepResult, Tool, Verdict, monotonic_ns,
+    Bounds, Check, Clock, Kind, Level, LoadSettings, SweepPoint, SweepResult, Tool, Verdict,
+    monotonic_ns,
 };
 
 use crate::LoadError;
@@ -288,7 +289,13 @@ fn errors(points: &[SweepPoint]) -> Check {
             "At every rate more requests failed than may, or none was answered.".to_owned(),
         ),
     };
-    Check::new("errors", level, claim).of_count(failed as f64, 0.0)
+    // Invalid only where it is every rate.
+    let bounds = Bounds {
+        invalid: Some(points.len().saturating_sub(1) as f64),
+        ..Bounds::default()
+    };
+    let check = Check::stated("rates-errors", level, claim);
+    check.of(failed as f64).within(bounds)
 }
 
 fn verdict(course: &Course) -> Verdict {
@@ -300,28 +307,28 @@ fn verdict(course: &Course) -> Verdict {
         _ => (Level::Valid, "Every rate was offered.".to_owned()),
     };
     Verdict::of(vec![
-        Check::new("whole", level, claim),
+        Check::stated("whole", level, claim),
         errors(&course.points),
         of_points(
-            "generator-bound",
+            "rates-generator-bound",
             &course.points,
             "The generator kept up at every rate.",
             "the generator was at its limit: these points do not show the server",
         ),
         of_points(
-            "generator-late",
+            "rates-generator-late",
             &course.points,
             "The generator noticed due requests in time at every rate.",
             "the generator noticed due requests late, which adds to their latency",
         ),
         of_points(
-            "generator-lag",
+            "rates-generator-lag",
             &course.points,
             "Little of the response time was spent in the generator at any rate.",
             "much of the response time was spent in the generator",
         ),
         of_points(
-            "samples",
+            "rates-samples",
             &course.points,
             "Every rate has requests enough for its 99th percentile.",
             "there are too few requests for the 99th percentile",
@@ -329,13 +336,14 @@ fn verdict(course: &Course) -> Verdict {
     ])
 }
 
-/// At how many points their own check `id` fails, which no overload of the server explains: suspect, and invalid
-/// where it makes every point invalid.
+/// At how many points the check fails that `id` is named after, which no overload of the server explains: suspect,
+/// and invalid where it makes every point invalid.
 fn of_points(id: &str, points: &[SweepPoint], good: &str, bad: &str) -> Check {
+    let of_a_point = id.trim_start_matches("rates-");
     let level_of = |point: &SweepPoint| {
         let mut checks = point.verdict.checks.iter();
         checks
-            .find(|check| check.id == id)
+            .find(|check| check.id == of_a_point)
             .map_or(Level::Valid, |check| check.level)
     };
     let count =
@@ -353,7 +361,7 @@ fn of_points(id: &str, points: &[SweepPoint], good: &str, bad: &str) -> Check {
             format!("At {doubtful} of {} rates {bad}.", points.len()),
         ),
     };
-    Check::new(id, level, claim).of_count(doubtful as f64, 0.0)
+    Check::stated(id, level, claim).of(doubtful as f64)
 }
 
 #[cfg(test)]
@@ -384,7 +392,8 @@ mod tests {
                 .to_vec();
             course.points = swept.points.clone();
             let verdict = verdict(&course);
-            let samples = verdict.checks.iter().find(|check| check.id == "samples");
+            let mut checks = verdict.checks.iter();
+            let samples = checks.find(|check| check.id == "rates-samples");
             levels.push((samples.unwrap().level, verdict.level));
         }
         let (valid, suspect, invalid) = (Level::Valid, Level::Suspect, Level::Invalid);

@@ -10,9 +10,9 @@
 //! Not here: measuring, deriving, drawing, and records that no program of the data plane reads or writes (runs,
 //! machines, suites, answers): those are Python's alone.
 
-mod bounds;
 mod cache_stats;
 mod capacity;
+mod checks;
 mod clock;
 mod counter_plan;
 mod cpi_specs;
@@ -29,12 +29,12 @@ mod telemetry;
 mod verdict;
 mod version;
 
-pub use bounds::{BOUNDS, Bounds, Levels};
 pub use cache_stats::{CacheStats, CacheThread};
 pub use capacity::{
     CapacityChanging, CapacityCollapse, CapacityCriterion, CapacityEdge, CapacityInterval,
     CapacityPoint, CapacityProbe, CapacityResult, CapacityTried, ClosedLoop,
 };
+pub use checks::{Bounds, CONSTANTS, Constants};
 pub use clock::{Clock, clock_ns, monotonic_ns};
 pub use counter_plan::{CounterPlan, Modes, PlannedEvent};
 pub use cpi_specs::{CpiSpec, CpiSpecs};

@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use crate::checks::{Bounds, Entry};
+
 /// How far a result may be believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -23,41 +25,51 @@ pub struct Check {
     pub claim: String,
     /// The measured value, null when it could not be measured.
     pub value: Option<f64>,
-    /// The bound it was held against.
-    pub bound: Option<f64>,
-    /// Unit of `value` and `bound`.
+    /// From where on it is suspect; `data/checks.json` says whether above or below.
+    pub suspect: Option<f64>,
+    /// From where on it is invalid, on the same side.
+    pub invalid: Option<f64>,
+    /// Unit of `value` and the bounds.
     pub unit: Option<String>,
 }
 
 impl Check {
-    /// A check without figures.
-    pub fn new(id: &str, level: Level, claim: impl Into<String>) -> Self {
+    /// The check `id` of `data/checks.json`, whose level follows from its value. Panics for an id that is not there.
+    pub fn measured(id: &str, value: f64, claim: impl Into<String>) -> Self {
+        Self::against(id, Bounds::of(id), value, claim)
+    }
+
+    /// The same against bounds that depend on the measurement.
+    pub fn against(id: &str, bounds: Bounds, value: f64, claim: impl Into<String>) -> Self {
+        let level = Entry::of(id).level(value, bounds);
+        Self::stated(id, level, claim).of(value).within(bounds)
+    }
+
+    /// The check `id` of `data/checks.json`, whose level the caller knows, yet without a value.
+    pub fn stated(id: &str, level: Level, claim: impl Into<String>) -> Self {
+        let entry = Entry::of(id);
         Self {
             id: id.to_owned(),
             level,
             claim: claim.into(),
             value: None,
-            bound: None,
-            unit: None,
+            suspect: entry.bounds.suspect,
+            invalid: entry.bounds.invalid,
+            unit: entry.unit.clone(),
         }
     }
 
-    /// The check of a share of 1 against a bound.
+    /// The same with its value.
     #[must_use]
-    pub fn of_ratio(self, value: f64, bound: f64) -> Self {
-        self.of(value, bound, "ratio")
-    }
-
-    /// The check of a number of things against a bound.
-    #[must_use]
-    pub fn of_count(self, value: f64, bound: f64) -> Self {
-        self.of(value, bound, "count")
-    }
-
-    fn of(mut self, value: f64, bound: f64, unit: &str) -> Self {
+    pub fn of(mut self, value: f64) -> Self {
         self.value = Some(value);
-        self.bound = Some(bound);
-        self.unit = Some(unit.to_owned());
+        self
+    }
+
+    /// The same with bounds that depend on the measurement.
+    #[must_use]
+    pub fn within(mut self, bounds: Bounds) -> Self {
+        (self.suspect, self.invalid) = (bounds.suspect, bounds.invalid);
         self
     }
 }

@@ -3,7 +3,7 @@
 //! The scores are what others read, so that the checks ask how far those may be wrong. A single benchmark may have a
 //! wide interval on a shared machine while the mean over a hundred is known well.
 
-use steelyard_record::{BOUNDS, Check, Level, TaxBenchmark, TaxScore, Verdict};
+use steelyard_record::{CONSTANTS, Check, Level, TaxBenchmark, TaxScore, Verdict};
 
 /// Benchmarks that a claim names.
 const NAMED: usize = 3;
@@ -35,10 +35,6 @@ pub struct Evidence<'a> {
     pub interrupted: bool,
 }
 
-fn check(id: &str, level: Level, claim: String, value: f64, bound: f64) -> Check {
-    Check::new(id, level, claim).of_ratio(value, bound)
-}
-
 /// All checks and their verdict.
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let mut checks = vec![disturbed(evidence)];
@@ -46,7 +42,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     checks.push(rounds(evidence.rounds));
     checks.push(checksums(evidence.changed));
     if evidence.interrupted {
-        checks.push(Check::new("interrupted", Level::Suspect, "interrupted"));
+        checks.push(Check::stated("interrupted", Level::Suspect, "interrupted"));
     }
     Verdict::of(checks)
 }
@@ -72,13 +68,7 @@ fn disturbed(evidence: &Evidence<'_>) -> Check {
     let claim = format!(
         "{count} of {total} batches that compute were interrupted by other processes{cost}"
     );
-    check(
-        "disturbed-batches",
-        BOUNDS.headline_ratio.level(ratio),
-        claim,
-        ratio,
-        BOUNDS.headline_ratio.suspect,
-    )
+    Check::measured("disturbed-batches", ratio, claim)
 }
 
 /// Which of the scores, of one core and of all, have no interval.
@@ -98,13 +88,14 @@ fn lacking(scores: &[&TaxScore]) -> &'static str {
 /// Half of the widest interval among the scores; None where too few rounds give none, to which `rounds` objects.
 fn score_interval(evidence: &Evidence<'_>) -> Option<Check> {
     let unknown = |score: &TaxScore| score.interval_low_per_s.is_none();
-    if evidence.rounds >= BOUNDS.tax_rounds && evidence.scores.iter().any(|score| unknown(score)) {
+    if evidence.rounds >= CONSTANTS.tax_rounds && evidence.scores.iter().any(|score| unknown(score))
+    {
         let claim = format!(
             "neighbouring rounds are correlated, so {} no interval: something disturbed the machine \
              for longer than a round",
             lacking(&evidence.scores)
         );
-        return Some(Check::new("score-interval", Level::Suspect, claim));
+        return Some(Check::stated("score-interval", Level::Suspect, claim));
     }
     let half = |score: &&TaxScore| {
         let (low, high) = score.interval_low_per_s.zip(score.interval_high_per_s)?;
@@ -131,37 +122,20 @@ fn score_interval(evidence: &Evidence<'_>) -> Option<Check> {
         100.0 * widest,
         named.join(", ")
     );
-    Some(check(
-        "score-interval",
-        BOUNDS.headline_ratio.level(widest),
-        claim,
-        widest,
-        BOUNDS.headline_ratio.suspect,
-    ))
+    Some(Check::measured("score-interval", widest, claim))
 }
 
 fn rounds(rounds: u64) -> Check {
-    let level = if rounds < BOUNDS.tax_rounds {
-        Level::Suspect
-    } else {
-        Level::Valid
-    };
     let claim = format!("{rounds} rounds were completed");
-    Check::new("rounds", level, claim).of_count(rounds as f64, BOUNDS.tax_rounds as f64)
+    Check::measured("rounds", rounds as f64, claim)
 }
 
 fn checksums(changed: &[&str]) -> Check {
-    let (level, claim) = match changed {
-        [] => (
-            Level::Valid,
-            "every batch computed the same result".to_owned(),
-        ),
-        [name, ..] => (
-            Level::Invalid,
-            format!("{name} did not compute the same result in every batch"),
-        ),
+    let claim = match changed {
+        [] => "every batch computed the same result".to_owned(),
+        [name, ..] => format!("{name} did not compute the same result in every batch"),
     };
-    Check::new("checksums", level, claim).of_count(changed.len() as f64, 0.0)
+    Check::measured("checksums", changed.len() as f64, claim)
 }
 
 #[cfg(test)]

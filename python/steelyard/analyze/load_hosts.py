@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from steelyard.analyze import checks
 from steelyard.records import Check, Level, Run
 
 if TYPE_CHECKING:
     from steelyard.analyze.conditions import NetworkUse
 
-LINK = "link"
 HERE = "localhost"
-LINK_RATIOS = (0.7, 0.9)
-"""Share of the line rate from which bursts saturate a link, and from which it is the limit."""
 
 
 def load_hosts(run: Run) -> tuple[str, ...]:
@@ -40,11 +38,9 @@ def link_check(cards: Sequence[NetworkUse], hosts: Sequence[str]) -> Check:
     if card is None or card.line_ratio.value is None:
         why = "no interface was recorded" if card is None else f"{card.interface}: {card.line_ratio.missing}"
         claim = f"{to} was not held against its line rate ({why}): it may be the limit"
-        return Check(id=LINK, level=Level.SUSPECT, claim=claim, unit="ratio")
+        return checks.measured("link", None, claim)
     ratio = card.line_ratio.value
-    suspect, invalid = LINK_RATIOS
-    level = Level.VALID if ratio < suspect else Level.SUSPECT if ratio < invalid else Level.INVALID
     claim = f"{to} ({card.interface}) carried {ratio:.1%} of its line rate"
-    if level is not Level.VALID:
+    if checks.level("link", ratio) is not Level.VALID:
         claim += ": the result is the network's, not the servers'"
-    return Check(id=LINK, level=level, claim=claim, value=ratio, bound=suspect, unit="ratio")
+    return checks.measured("link", ratio, claim)

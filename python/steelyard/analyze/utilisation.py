@@ -15,10 +15,11 @@ from functools import cache
 from typing import Any
 
 from steelyard._base import data_dir
-from steelyard.records import Check, Level, Metric, Run
+from steelyard.analyze import checks
+from steelyard.analyze.checks import Bounds
+from steelyard.records import Check, Metric, Run
 
 CPU_REACHED = "cpu-reached"
-LOAD_CPU = "load-cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +100,7 @@ def cpu_reached(benchmark: str, metrics: Mapping[str, Metric]) -> Check | None:
         claim = f"the servers used {100 * used_ratio:.1f} % of their CPUs{where}; {usual}"
         if not is_enough:
             claim += ": something else is the limit, or took the rest"
-    return Check(
-        id=CPU_REACHED,
-        level=Level.VALID if is_enough else Level.SUSPECT,
-        claim=claim,
-        value=used_ratio,
-        bound=bound.at_least_ratio,
-        unit="ratio",
-    )
+    return checks.measured(CPU_REACHED, used_ratio, claim, bounds=Bounds(suspect=bound.at_least_ratio))
 
 
 def at_limit(run: Run, metrics: Mapping[str, Metric], saturates: bool) -> list[Check]:
@@ -123,16 +117,8 @@ def at_limit(run: Run, metrics: Mapping[str, Metric], saturates: bool) -> list[C
 
 def load_share(share_ratio: float | None) -> Check:
     """Return whether the load took little of the CPU time of load and servers."""
-    at_most_ratio: float = _document()["load_share_at_most_ratio"]
     if share_ratio is None:
         claim = "the CPU time of the load was not measured beside the servers'"
     else:
         claim = f"the load took {share_ratio:.1%} of the CPU time of load and servers"
-    return Check(
-        id=LOAD_CPU,
-        level=Level.VALID if share_ratio is not None and share_ratio <= at_most_ratio else Level.SUSPECT,
-        claim=claim,
-        value=share_ratio,
-        bound=at_most_ratio,
-        unit="ratio",
-    )
+    return checks.measured("load-cpu", share_ratio, claim)

@@ -11,18 +11,16 @@ Not here: measuring, and deciding what a benchmark's numbers mean.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from steelyard.analyze.bounds import BOUNDS
+from steelyard.analyze import checks
+from steelyard.analyze.checks import CONSTANTS, Bounds
 from steelyard.analyze.interference import Interference
 from steelyard.records import Check, Clock, Level, LoadResult, Machine, Verdict
 
 if TYPE_CHECKING:
     from steelyard.stats.steady import Steadiness
-
-SAMPLES = (1_000 * BOUNDS.samples_beyond_percentile, 100 * BOUNDS.samples_beyond_percentile)
-"""Requests below which too few values lie beyond p99.9, and beyond p99."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,9 @@ class Evidence:
     memory_limit_bytes: int | None = None
     shared_cpus: bool = False
     own: Sequence[Check] = field(default_factory=tuple)
-    samples: tuple[int, int] = SAMPLES
-    achieved_ratio_min: float = BOUNDS.achieved_ratio
+    samples: tuple[int, int] | None = None
+    """Requests below which a result is suspect, and invalid; None: those of the table."""
+    achieved_ratio_min: float = CONSTANTS.achieved_ratio
     hook_problems: Sequence[str] = field(default_factory=tuple)
     remarks: Sequence[str] = field(default_factory=tuple)
     limited_on_purpose: bool = False
@@ -74,10 +73,6 @@ def _loads(evidence: Evidence) -> Sequence[LoadResult]:
     return evidence.loads or ()
 
 
-def _above(value: float, bounds: tuple[float, float]) -> Level:
-    return Level.INVALID if value > bounds[1] else Level.SUSPECT if value > bounds[0] else Level.VALID
-
-
 def _errors(evidence: Evidence) -> Iterator[Check]:
     completed = sum(load.requests.completed for load in _loads(evidence))
     errors = sum(load.requests.errors for load in _loads(evidence))
@@ -93,24 +88,10 @@ def _errors(evidence: Evidence) -> Iterator[Check]:
         f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda item: -item[1])[:3]
     )
     claim = f"{errors} of {finished} finished requests failed" + (f" ({detail})" if detail else "")
-    yield Check(
-        id="errors",
-        level=_above(ratio, BOUNDS.error_ratio),
-        claim=claim,
-        value=ratio,
-        bound=BOUNDS.error_ratio[0],
-        unit="ratio",
-    )
-    yield Check(
-        id="unsent",
-        level=Level.INVALID if unsent else Level.VALID,
-        claim=f"{unsent} of {due} due requests were never sent",
-        value=unsent,
-        bound=0,
-        unit="count",
-    )
+    yield checks.measured("errors", ratio, claim)
+    yield checks.measured("unsent", unsent, f"{unsent} of {due} due requests were never sent")
     if any(load.interrupted for load in _loads(evidence)):
-        yield Check(id="interrupted", level=Level.INVALID, claim="the load generator was stopped early")
+        yield checks.stated("interrupted", Level.INVALID, "the load generator was stopped early")
 
 
 def _achieved(evidence: Evidence) -> Iterator[Check]:
@@ -126,13 +107,13 @@ def _achieved(evidence: Evidence) -> Iterator[Check]:
     ]
     if shares:
         best_case, worst, completed, due = min(shares)
-        yield Check(
-            id="achieved",
-            level=Level.VALID if best_case >= evidence.achieved_ratio_min else Level.INVALID,
-            claim=f"{worst:.1%} of the offered rate was achieved: {completed} completed for {due} due",
-            value=worst,
-            bound=evidence.achieved_ratio_min,
-            unit="ratio",
+        bounds = Bounds(invalid=evidence.achieved_ratio_min)
+        yield checks.stated(
+            "achieved",
+            checks.level("achieved", best_case, bounds),
+            f"{worst:.1%} of the offered rate was achieved: {completed} completed for {due} due",
+            worst,
+            bounds=bounds,
         )
 
 
@@ -151,22 +132,19 @@ def _chance_ratio(load: LoadResult) -> float:
 def _generator(evidence: Evidence) -> Iterator[Check]:
     busy = [thread.busy_ratio for load in _loads(evidence) for thread in load.threads]
     if not busy:
-        yield Check(
-            id="generator-bound",
-            level=Level.SUSPECT,
-            claim="the CPU time of the load generator was not measured",
-        )
+        claim = "the CPU time of the load generator was not measured"
+        yield checks.stated("generator-bound", Level.SUSPECT, claim)
         return
     worst = max(busy)
     level = max((_bound_level(load) for load in _loads(evidence)), key=lambda level: level.severity)
-    yield Check(
-        id="generator-bound",
-        level=level,
-        claim=f"the busiest load generator thread used {worst:.0%} of its CPU"
+    closed = all(load.settings.loop == "closed" for load in _loads(evidence))
+    yield checks.stated(
+        "generator-bound",
+        level,
+        f"the busiest load generator thread used {worst:.0%} of its CPU"
         + ("" if level is Level.VALID else ": the result may be the generator's limit, not the server's"),
-        value=worst,
-        bound=BOUNDS.generator_busy_ratio,
-        unit="ratio",
+        worst,
+        bounds=None if closed else Bounds(invalid=CONSTANTS.generator_busy_ratio),
     )
 
 
@@ -186,16 +164,11 @@ def _lag(evidence: Evidence) -> Iterator[Check]:
         wrong = min(worst, idle)
         claim = f"at most {wrong:.1%} of the throughput was lost to delay in the load generator ("
         claim += f"{worst:.1%} of the response time; the server's CPUs were idle {idle:.1%} of the time)"
-        if worst > BOUNDS.headline_ratio[0] >= wrong:
+        if worst > CONSTANTS.headline_suspect_ratio >= wrong:
             claim += ": latencies include that delay"
-    yield Check(
-        id="generator-lag",
-        level=lag_level(wrong, closed=closed),
-        claim=claim,
-        value=wrong,
-        bound=BOUNDS.headline_ratio[0],
-        unit="ratio",
-    )
+    # Only latencies of an open loop are worthless for it: a closed one claims a throughput.
+    bounds = replace(checks.declared("generator-lag").bounds, invalid=None) if closed else None
+    yield checks.measured("generator-lag", wrong, claim, bounds=bounds)
 
 
 def lag_ratio(load: LoadResult) -> float | None:
@@ -207,55 +180,37 @@ def lag_ratio(load: LoadResult) -> float | None:
     return None if not response or lag is None else min(1.0, lag / response)
 
 
-def lag_level(ratio: float, *, closed: bool) -> Level:
-    """Return what a lag of this share of the response time amounts to.
-
-    Only latencies of an open loop are worthless for it: a closed one claims a throughput.
-    """
-    level = _above(ratio, BOUNDS.headline_ratio)
-    return Level.SUSPECT if closed and level is Level.INVALID else level
-
-
 def _bound_level(load: LoadResult) -> Level:
     """Return what one generator says of itself; for one that does not say, what ours would."""
     levels = [check.level for check in load.verdict.checks if check.id == "generator-bound"]
     if levels:
         return max(levels, key=lambda level: level.severity)
-    if all(thread.busy_ratio <= BOUNDS.generator_busy_ratio for thread in load.threads):
+    if all(thread.busy_ratio <= CONSTANTS.generator_busy_ratio for thread in load.threads):
         return Level.VALID
     return Level.INVALID if load.settings.loop == "open" else Level.SUSPECT
 
 
 def _samples(evidence: Evidence) -> Iterator[Check]:
     completed = sum(load.requests.completed for load in _loads(evidence))
-    enough, least = evidence.samples
-    level = Level.INVALID if completed < least else Level.SUSPECT if completed < enough else Level.VALID
-    yield Check(
-        id="samples",
-        level=level,
-        claim=f"{completed} requests were completed"
-        + ("" if level is Level.VALID else ": too few for tail percentiles"),
-        value=completed,
-        bound=enough,
-        unit="count",
-    )
+    bounds = None if evidence.samples is None else Bounds(*evidence.samples)
+    claim = f"{completed} requests were completed"
+    if checks.level("samples", completed, bounds) is not Level.VALID:
+        claim += ": too few for tail percentiles"
+    yield checks.measured("samples", completed, claim, bounds=bounds)
 
 
 def _steadiness(evidence: Evidence) -> Iterator[Check]:
     warmup, measure = evidence.warmup, evidence.measure
     if warmup is not None:
         is_late = not warmup.settled and has_settled_later(warmup, measure)
-        yield Check(
-            id="warm-up",
-            level=Level.VALID if warmup.settled or is_late else Level.SUSPECT,
-            claim=warmup.claim + ("; with the measure phase it is seen to have" if is_late else ""),
-            value=warmup.duration_s,
-            unit="s",
+        yield checks.stated(
+            "warm-up",
+            Level.VALID if warmup.settled or is_late else Level.SUSPECT,
+            warmup.claim + ("; with the measure phase it is seen to have" if is_late else ""),
+            warmup.duration_s,
         )
     if measure is None:
-        yield Check(
-            id="steady", level=Level.SUSPECT, claim="the steadiness of the throughput was not measured"
-        )
+        yield checks.stated("steady", Level.SUSPECT, "the steadiness of the throughput was not measured")
         return
     moved = max(abs(measure.drift_ratio or 0.0), abs(measure.shift_ratio or 0.0))
     # A dip lasts for a part of the phase and a cycle comes back: neither moves the mean by as much as itself.
@@ -264,19 +219,12 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
     if measure.steady:
         level = Level.VALID
         # A drift that may be chance is none: its size is in the claim only.
-        value = value if moved <= BOUNDS.headline_ratio[0] else None
-    elif measure.steady is False and not swing and moved > BOUNDS.headline_ratio[1]:
+        value = value if moved <= CONSTANTS.headline_suspect_ratio else None
+    elif measure.steady is False and not swing and moved > CONSTANTS.headline_invalid_ratio:
         level = Level.INVALID
     else:
         level = Level.SUSPECT
-    yield Check(
-        id="steady",
-        level=level,
-        claim=f"throughput over the measure phase: {measure.reason}",
-        value=value,
-        bound=BOUNDS.headline_ratio[0],
-        unit="ratio",
-    )
+    yield checks.stated("steady", level, f"throughput over the measure phase: {measure.reason}", value)
 
 
 def has_settled_later(warmup: WarmUp, measure: "Steadiness | None") -> bool:
@@ -292,7 +240,9 @@ def has_settled_later(warmup: WarmUp, measure: "Steadiness | None") -> bool:
 
     whole = [*warmup.throughput, *measure.values]
     return (
-        steady.settled(whole, tolerance_ratio=2 * BOUNDS.headline_ratio[0], windows=len(measure.values))
+        steady.settled(
+            whole, tolerance_ratio=2 * CONSTANTS.headline_suspect_ratio, windows=len(measure.values)
+        )
         is not None
     )
 
@@ -300,51 +250,31 @@ def has_settled_later(warmup: WarmUp, measure: "Steadiness | None") -> bool:
 def _share(
     check_id: str,
     value: float | None,
-    bounds: tuple[float, float],
+    bounds: Bounds,
     claim: Callable[[float], str],
     missing: str | None,
 ) -> Check:
-    if value is None:
-        return Check(
-            id=check_id, level=Level.SUSPECT, claim=f"not measured: {missing or 'no telemetry'}", unit="ratio"
-        )
-    return Check(
-        id=check_id,
-        level=_above(value, bounds),
-        claim=claim(value),
-        value=value,
-        bound=bounds[0],
-        unit="ratio",
-    )
+    text = f"not measured: {missing or 'no telemetry'}" if value is None else claim(value)
+    return checks.measured(check_id, value, text, bounds=bounds)
 
 
 def _interference(evidence: Evidence) -> Iterator[Check]:
     interference = evidence.interference
     if interference is None or interference.missing is not None:
         why = "no telemetry was recorded" if interference is None else interference.missing
-        yield Check(
-            id="telemetry",
-            level=Level.SUSPECT,
-            claim=f"steal time, throttling and foreign load were not measured: {why}",
-        )
+        claim = f"steal time, throttling and foreign load were not measured: {why}"
+        yield checks.stated("telemetry", Level.SUSPECT, claim)
         return
-    yield Check(id="telemetry", level=Level.VALID, claim="telemetry covers the measure phase")
+    yield checks.stated("telemetry", Level.VALID, "telemetry covers the measure phase")
     yield from _lost_cpu_time(evidence, interference)
     if interference.thermal_throttles is not None:
         count = interference.thermal_throttles
-        yield Check(
-            id="throttled-thermal",
-            level=Level.SUSPECT if count else Level.VALID,
-            claim=f"CPUs were throttled by heat {count:g} times",
-            value=count,
-            bound=0,
-            unit="count",
-        )
+        yield checks.measured("throttled-thermal", count, f"CPUs were throttled by heat {count:g} times")
 
 
 def _lost_cpu_time(evidence: Evidence, interference: Interference) -> list[Check]:
     """Return the checks of lost CPU time: the worst is raised where their sum is too large."""
-    checks = [
+    found = [
         _share(
             "steal",
             interference.steal_ratio,
@@ -354,28 +284,28 @@ def _lost_cpu_time(evidence: Evidence, interference: Interference) -> list[Check
         )
     ]
     if evidence.describes != "machine":
-        checks.append(_foreign(evidence, interference))
+        found.append(_foreign(evidence, interference))
     if interference.quota_throttled_ratio is not None:
-        checks.append(_throttling(evidence, interference.quota_throttled_ratio))
-    judged = [
-        check for check in checks if not (check.id == "throttled-quota" and evidence.limited_on_purpose)
-    ]
+        found.append(_throttling(evidence, interference.quota_throttled_ratio))
+    judged = [check for check in found if not (check.id == "throttled-quota" and evidence.limited_on_purpose)]
     total = sum(check.value or 0.0 for check in judged)
-    if all(check.level is Level.VALID for check in checks) and total > BOUNDS.headline_ratio[0]:
+    if all(check.level is Level.VALID for check in found) and total > CONSTANTS.headline_suspect_ratio:
         worst = max(judged, key=lambda check: check.value or 0.0)
         claim = f"{worst.claim}; all causes together took {total:.1%}"
-        together = worst.model_copy(update={"level": _above(total, _disturbed(evidence)), "claim": claim})
-        checks = [together if check is worst else check for check in checks]
-    return checks
+        level = checks.level(worst.id, total, _disturbed(evidence))
+        together = worst.model_copy(update={"level": level, "claim": claim})
+        found = [together if check is worst else check for check in found]
+    return found
 
 
-def _disturbed(evidence: Evidence) -> tuple[float, float]:
+def _disturbed(evidence: Evidence) -> Bounds:
     """Return the bounds of what others did.
 
     A characterized workload runs among its neighbours and under its hypervisor: what they do makes the
     result suspect, never invalid.
     """
-    return (BOUNDS.headline_ratio[0], math.inf) if evidence.describes else BOUNDS.headline_ratio
+    invalid = None if evidence.describes else CONSTANTS.headline_invalid_ratio
+    return Bounds(CONSTANTS.headline_suspect_ratio, invalid)
 
 
 def _foreign(evidence: Evidence, interference: Interference) -> Check:
@@ -383,18 +313,17 @@ def _foreign(evidence: Evidence, interference: Interference) -> Check:
         "foreign-load",
         interference.foreign_ratio,
         _disturbed(evidence),
-        lambda value: interference.foreign_claim(names=value > BOUNDS.headline_ratio[0]),
+        lambda value: interference.foreign_claim(names=value > CONSTANTS.headline_suspect_ratio),
         interference.reasons.get("foreign") or interference.reasons.get("cpu"),
     )
 
 
 def _throttling(evidence: Evidence, quota: float) -> Check:
-    bounds = BOUNDS.headline_ratio
-    level = _above(quota, bounds)
+    level = checks.level("throttled-quota", quota)
     claim = f"a CPU quota throttled a cgroup for {quota:.1%} of the measure phase"
     if evidence.limited_on_purpose and quota > 0:
         level, claim = Level.VALID, f"{claim}, as requested with the cpu-limit hook"
-    return Check(id="throttled-quota", level=level, claim=claim, value=quota, bound=bounds[0], unit="ratio")
+    return checks.stated("throttled-quota", level, claim, quota)
 
 
 def _memory(evidence: Evidence) -> Iterator[Check]:
@@ -406,40 +335,32 @@ def _memory(evidence: Evidence) -> Iterator[Check]:
     if needed is None or not known:
         return
     limit = min(known)
-    fits = needed <= limit
-    yield Check(
-        id="memory-limit",
-        level=Level.VALID if fits else Level.INVALID,
-        claim=f"the servers may use {needed / 2**30:.2f} of {limit / 2**30:.2f} GiB",
-        value=needed,
-        bound=limit,
-        unit="bytes",
-    )
+    claim = f"the servers may use {needed / 2**30:.2f} of {limit / 2**30:.2f} GiB"
+    yield checks.measured("memory-limit", needed, claim, bounds=Bounds(invalid=limit))
 
 
 def _clock(evidence: Evidence) -> Iterator[Check]:
     begin, end = evidence.clock_begin, evidence.clock_end
     monotonic_s = (end.monotonic_ns - begin.monotonic_ns) / 1e9
     step_s = (end.realtime_ns - begin.realtime_ns) / 1e9 - monotonic_s
-    bound = BOUNDS.clock_step_s + BOUNDS.clock_slew_ratio * monotonic_s
+    bound = CONSTANTS.clock_step_s + CONSTANTS.clock_slew_ratio * monotonic_s
     stepped = abs(step_s) > bound
-    yield Check(
-        id="clock",
-        level=Level.SUSPECT if stepped else Level.VALID,
-        claim=f"the wall clock was set {step_s:+.3f} s during the run: dates are wrong, durations are right"
+    yield checks.stated(
+        "clock",
+        Level.SUSPECT if stepped else Level.VALID,
+        f"the wall clock was set {step_s:+.3f} s during the run: dates are wrong, durations are right"
         if stepped
         else "the wall clock was not set during the run",
-        value=step_s,
-        bound=bound,
-        unit="s",
+        step_s,
+        bounds=Bounds(suspect=bound),
     )
 
 
 def _sides(evidence: Evidence) -> Iterator[Check]:
-    yield Check(
-        id="separate-cpus",
-        level=Level.SUSPECT if evidence.shared_cpus else Level.VALID,
-        claim="servers and load generator share CPUs and slow each other down"
+    yield checks.stated(
+        "separate-cpus",
+        Level.SUSPECT if evidence.shared_cpus else Level.VALID,
+        "servers and load generator share CPUs and slow each other down"
         if evidence.shared_cpus
         else "servers and load generator have separate CPUs",
     )
@@ -447,27 +368,17 @@ def _sides(evidence: Evidence) -> Iterator[Check]:
 
 def _circumstances(evidence: Evidence) -> Iterator[Check]:
     for problem in evidence.hook_problems:
-        yield Check(id="hook", level=Level.SUSPECT, claim=f"hook {problem}")
+        yield checks.stated("hook", Level.SUSPECT, f"hook {problem}")
     for remark in evidence.remarks:
-        yield Check(id="remark", level=Level.SUSPECT, claim=remark)
-
-
-_OURS = {
-    "errors",
-    "unsent",
-    "generator-bound",
-    "generator-lag",
-    "achieved",
-    "interrupted",
-    "samples",
-}
+        yield checks.stated("remark", Level.SUSPECT, remark)
 
 
 def _generators_own(evidence: Evidence) -> Iterator[Check]:
     """Add what the generator itself objects to, unless it is asked here as well."""
     for load in _loads(evidence):
         for check in load.verdict.checks:
-            if check.level is not Level.VALID and check.id not in _OURS:
+            entry = checks.find(check.id)
+            if check.level is not Level.VALID and (entry is None or "run" not in entry.scope):
                 yield check
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from steelyard._base import SteelyardError, WorkloadFailedError
 from steelyard.analyze import verdict as verdicts
-from steelyard.analyze.bounds import BOUNDS
+from steelyard.analyze.checks import CONSTANTS
 from steelyard.analyze.interference import Interference, observe
 from steelyard.analyze.load_hosts import link_check, load_hosts
 from steelyard.analyze.utilisation import at_limit
@@ -398,8 +398,8 @@ class Session:
                 *at_limit(self.manifest.run, outcome.metrics, outcome.saturates),
                 *self._link(),
             ],
-            samples=outcome.samples or verdicts.SAMPLES,
-            achieved_ratio_min=outcome.achieved_ratio_min or BOUNDS.achieved_ratio,
+            samples=outcome.samples,
+            achieved_ratio_min=outcome.achieved_ratio_min or CONSTANTS.achieved_ratio,
             warmup=outcome.warmup,
             measure=outcome.measure,
             machine=self.machine,

@@ -26,7 +26,7 @@ from steelyard._base import (
     parse_cpu_list,
     without_escapes,
 )
-from steelyard.analyze.bounds import BOUNDS
+from steelyard.analyze.checks import CONSTANTS
 from steelyard.bench import declaration
 from steelyard.bench.clock import Clock
 from steelyard.bench.executor import LocalExecutor, Process
@@ -340,7 +340,7 @@ def _is_disturbed(arm: ExperimentArm, readings: Mapping[str, float]) -> bool:
     if not cpus or IDLE not in readings:
         return False
     used = readings[CPU] / readings[ELAPSED] / len(cpus)
-    return 1 - readings[IDLE] - used > BOUNDS.headline_ratio[1]
+    return 1 - readings[IDLE] - used > CONSTANTS.headline_invalid_ratio
 
 
 def _cpus_of(arm: ExperimentArm) -> list[int]:

@@ -49,8 +49,12 @@ class Check(Value):
     level: Level
     claim: str = Field(description="The finding, one sentence")
     value: float | None = Field(default=None, description="The measured value, null when not measurable")
-    bound: float | None = Field(default=None, description="The bound")
-    unit: str | None = Field(default=None, description="Unit of value and bound, of `data/units.json`")
+    suspect: float | None = Field(
+        default=None,
+        description="The bound of suspect; `data/checks.json` says on which side it fails",
+    )
+    invalid: float | None = Field(default=None, description="The bound of invalid, on the same side")
+    unit: str | None = Field(default=None, description="Unit of value and bounds, of `data/units.json`")
 
 
 class Verdict(Value):

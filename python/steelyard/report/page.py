@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from steelyard.analyze.advice import advice
+from steelyard.analyze.checks import advice
 from steelyard.analyze.rules.findings import Evidence, Finding
 from steelyard.analyze.rules.ranking import headline_time
 from steelyard.bench import declaration
@@ -23,6 +23,7 @@ from steelyard.report import format as fmt
 from steelyard.report.answer import Block, Chart, Column, Fragment, Section, Table, Timeline, table
 from steelyard.report.bench.sides import side_sections
 from steelyard.report.bench.steps import steps_section
+from steelyard.report.checks import bounds_text
 from steelyard.report.machine.charts import cpu_charts, machine_charts
 from steelyard.report.machine.table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_text
@@ -211,7 +212,7 @@ def _check(check: Check) -> dict[str, str]:
         "claim": check.claim,
         "value": fmt.quantity(check.value, check.unit),
         "value_raw": fmt.raw(check.value, check.unit),
-        "bound": fmt.quantity(check.bound, check.unit),
+        "bounds": bounds_text(check),
     }
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.analyze import Finding
-from steelyard.analyze.advice import advice
+from steelyard.analyze.checks import advice
 from steelyard.bench import declaration
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Run, RunStatus

@@ -1,8 +1,8 @@
 """Names of all checks that the sources can emit, found in the sources themselves.
 
-In: the modules of ``python/steelyard`` that import ``steelyard.records.Check``, and the Rust files of
-``crates`` that import ``steelyard_record::Check``. Out: each name with the file that emits it. A check
-that can only pass is left out: nobody needs advice about it.
+In: the modules of ``python/steelyard`` that make checks (``checks.measured``, ``checks.stated``), and the
+Rust files of ``crates`` that import ``steelyard_record::Check``. Out: each name with the file that emits it,
+and whether it can object.
 
 A name that this cannot follow raises ``LookupError``: teach it, or write the name where it is emitted.
 """
@@ -26,6 +26,8 @@ class Emitted:
 
     name: str
     path: str
+    objects: bool = True
+    """False for a check that can only pass: nobody needs advice about it."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,27 @@ class Module:
                 found |= dict.fromkeys(ast.walk(function), function)
         return found
 
-    def imports_check(self) -> bool:
-        """Whether ``Check`` is that of the records here."""
-        return "Check" in self.source and any(
+    def makes_checks(self) -> bool:
+        """Whether checks of verdicts are made here, and by the table: ``Check`` itself is for no one else."""
+        if self.path.parts[-2:] == ("analyze", "checks.py"):
+            return False
+        if any(True for _ in self.calls("Check")) and self._imports("steelyard.records", "Check"):
+            raise LookupError(f"{_relative(self.path)}: a Check that is not made by steelyard.analyze.checks")
+        return self._imports("steelyard.analyze", "checks")
+
+    def _imports(self, module: str, name: str) -> bool:
+        return name in self.source and any(
             isinstance(node, ast.ImportFrom)
-            and node.module in ("steelyard.records", "steelyard.records.values")
-            and any(alias.name == "Check" for alias in node.names)
+            and (node.module or "").startswith(module)
+            and any(alias.name == name for alias in node.names)
             for node in ast.walk(self.tree)
         )
+
+    def made(self) -> Iterator[ast.Call]:
+        """Yield the calls that make a check."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("checks.measured", "checks.stated"):
+                yield node
 
     def calls(self, name: str) -> Iterator[ast.Call]:
         """Yield the calls of a function, by its name."""
@@ -82,18 +97,15 @@ class Sources:
         self.modules = [Module(path, path.read_text()) for path in sorted(folder.rglob("*.py"))]
 
     def emitted(self) -> Iterator[Emitted]:
-        """Yield every name that a ``Check`` is made with, or renamed to."""
+        """Yield every name that a check is made with, or renamed to."""
         for module in self.modules:
-            if not module.imports_check():
+            if not module.makes_checks():
                 continue
             path = _relative(module.path)
-            for call in module.calls("Check"):
-                arguments = {one.arg: one.value for one in call.keywords}
-                if "id" not in arguments:
-                    raise LookupError(f"{path}:{call.lineno}: a Check without id=")
-                if ast.unparse(arguments["level"]) != "Level.VALID":
-                    for name in self._texts(module, arguments["id"]):
-                        yield Emitted(name, path)
+            for call in module.made():
+                objects = ast.unparse(call.args[1]) != "Level.VALID"
+                for name in self._texts(module, call.args[0]):
+                    yield Emitted(name, path, objects)
             for renamed in _renamed(module.tree):
                 for name in self._texts(module, renamed):
                     yield Emitted(name, path)
@@ -152,7 +164,7 @@ def _renamed(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 _IMPORT = re.compile(r"use steelyard_record::(?:Check;|\{[^}]*\bCheck\b)")
-_LITERAL = re.compile(r"(?<!struct )(?<!-> )(?<!::)\bCheck \{ ?\w+:")
+_LITERAL = re.compile(r"(?<!struct )(?<!-> )(?<!::)\bCheck \{\s*\w+:")
 _MAKER = re.compile(r"\b(?:fn (\w+)\(\s*|let (\w+) = \|)id: &str\b")
 
 
@@ -170,15 +182,15 @@ def emitted_by_rust(folder: Path = ROOT / "crates") -> Iterator[Emitted]:
 def names_in_rust(source: str, path: str = "") -> Iterator[str]:
     """Yield the names that a file of Rust gives to checks.
 
-    >>> list(names_in_rust('Check::new("samples", x, y)'))
+    >>> list(names_in_rust('Check::measured("samples", x, y)'))
     ['samples']
-    >>> list(names_in_rust('fn c(id: &str) { Check::new(id, x, y) } fn d() { c("errors") }'))
+    >>> list(names_in_rust('fn c(id: &str) { Check::stated(id, x, y) } fn d() { c("errors") }'))
     ['errors']
     """
     if literal := _LITERAL.search(source):
-        raise LookupError(f"{path}: which id has {literal.group()}? Check::new names it")
+        raise LookupError(f"{path}: which id has {literal.group()}? Check::measured names it")
     makers = {name for match in _MAKER.finditer(source) for name in match.groups() if name}
-    for name in (r"Check::new", *sorted(makers)):
+    for name in (r"Check::(?:measured|against|stated)", *sorted(makers)):
         for call in re.finditer(rf'(?<!fn )(?<![.:\w]){name}\(\s*("([^"]+)"|[^,)]*)', source):
             if call.group(2):
                 yield call.group(2)

@@ -111,9 +111,9 @@ def test_a_run_that_hardly_overlapped_does_not_count() -> None:
 
 def test_the_other_workload_is_no_objection_together_and_one_alone() -> None:
     foreign = Check(
-        id="foreign-load", level=Level.INVALID, claim="others used 40%", value=0.4, bound=0.05, unit="ratio"
+        id="foreign-load", level=Level.INVALID, claim="others used 40%", value=0.4, suspect=0.05, unit="ratio"
     )
-    steady = Check(id="steady", level=Level.SUSPECT, claim="rising", value=0.1, bound=0.05, unit="ratio")
+    steady = Check(id="steady", level=Level.SUSPECT, claim="rising", value=0.1, suspect=0.05, unit="ratio")
     run = a_run(0, 10, verdict=Verdict(level=Level.INVALID, checks=[foreign, steady]))
     assert judged_run(entry(), run, "work_per_s", a_run(0, 10)).objections == [steady]
     assert judged_run(entry(Condition.FIRST), run, "work_per_s", None).objections == [foreign, steady]

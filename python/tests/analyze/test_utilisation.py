@@ -30,7 +30,7 @@ def metrics(used):
 def test_servers_that_idle_make_a_result_suspect(benchmark, used, level):
     check = cpu_reached(benchmark, metrics(used))
     assert (check.id, check.level, check.value) == ("cpu-reached", level, used)
-    assert check.bound == expected(benchmark).at_least_ratio
+    assert check.suspect == expected(benchmark).at_least_ratio
 
 
 def test_the_claim_says_what_was_reached_and_what_is_usual():

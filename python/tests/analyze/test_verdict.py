@@ -1,15 +1,11 @@
 """Each check on both sides of its bound, from the golden load result."""
 
-import json
 import random
-import re
-from dataclasses import fields, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
-from steelyard._base import data_dir, schemas_dir
-from steelyard.analyze.bounds import BOUNDS, Bounds
+from steelyard._base import schemas_dir
 from steelyard.analyze.interference import Interference
 from steelyard.analyze.verdict import Evidence, WarmUp, judge, lag_ratio
 from steelyard.records import Check, Clock, Level, LoadResult, Verdict, read
@@ -155,25 +151,6 @@ def test_of_itself_the_generator_has_the_word(evidence, loop, said):
 )
 def test_a_generator_that_does_not_say_is_judged_as_ours_would(evidence, ratio, loop, expected):
     assert level(busy(evidence, ratio, loop), "generator-bound") is expected
-
-
-def test_bounds_come_from_the_data_that_the_data_plane_embeds():
-    document = json.loads((data_dir() / "bounds" / "verdict.json").read_text())
-    assert set(document) == {field.name for field in fields(Bounds)}
-    for name, value in document.items():
-        expected = (value["suspect"], value["invalid"]) if isinstance(value, dict) else value
-        assert getattr(BOUNDS, name) == expected
-    explained = (data_dir() / "bounds" / "README.md").read_text()
-    assert [name for name in document if f"`{name}`" not in explained] == []
-
-
-@pytest.mark.parametrize("crate", ["load", "tax"])
-def test_no_check_of_the_data_plane_has_a_bound_of_its_own(crate):
-    crates = Path(__file__).parents[3] / "crates"
-    files = [*crates.glob(f"{crate}/src/verdict.rs"), *crates.glob(f"{crate}/src/verdict/*.rs")]
-    source = "".join(file.read_text() for file in files)
-    assert "BOUNDS." in source
-    assert re.findall(r"const \w+: (?:f64|u64|\(f64)", source) == []
 
 
 def lagging(evidence, ratio, loop, server_busy=None):

@@ -381,7 +381,7 @@ def run_record(
         id="shared-cpus",
         level=Level.SUSPECT,
         value=float(cpus),
-        bound=4.0,
+        suspect=4.0,
         unit="1",
         claim="The server and the load generator run on sibling threads of one core.",
     )
@@ -445,7 +445,8 @@ def run_record(
                     level=Level.VALID,
                     claim="No request failed.",
                     value=0.0,
-                    bound=0.001,
+                    suspect=0.00001,
+                    invalid=0.001,
                     unit="ratio",
                 ),
                 suspect,
@@ -454,7 +455,7 @@ def run_record(
                     level=Level.VALID,
                     claim="The busiest generator thread has time to spare.",
                     value=0.85,
-                    bound=0.9,
+                    suspect=0.9,
                     unit="ratio",
                 ),
             ]

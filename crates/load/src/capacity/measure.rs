@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use steelyard_record::{BOUNDS, CapacityCriterion, CapacityProbe, ClosedLoop};
+use steelyard_record::{CONSTANTS, CapacityCriterion, CapacityProbe, ClosedLoop};
 
 use super::evidence::{Criterion, sum_up, weigh};
 use super::posterior::Prior;
@@ -305,7 +305,7 @@ impl Capacity {
                 lag_ns > LATE_NS.min(bound.at_most_ns) && 2 * lag_ns > bound.at_most_ns
             })
         });
-        lags || busy_ratio(&offered.result) > BOUNDS.generator_busy_ratio
+        lags || busy_ratio(&offered.result) > CONSTANTS.generator_busy_ratio
     }
 
     fn criteria(&self, criteria: &[Criterion], offered: &Offered) -> Vec<CapacityCriterion> {

@@ -1,7 +1,7 @@
 //! The record of a search: its answer in words, and the checks of its verdict.
 
 use steelyard_record::{
-    BOUNDS, CapacityChanging, CapacityCollapse, CapacityInterval, CapacityPoint, CapacityResult,
+    Bounds, CapacityChanging, CapacityCollapse, CapacityInterval, CapacityPoint, CapacityResult,
     CapacityTried, Check, Clock, Kind, Level, Tool, Verdict,
 };
 
@@ -194,7 +194,7 @@ fn unloaded(trail: &Trail) -> bool {
 }
 
 fn check(id: &str, bad: Level, fails: bool, claim: impl Into<String>) -> Check {
-    Check::new(id, if fails { bad } else { Level::Valid }, claim)
+    Check::stated(id, if fails { bad } else { Level::Valid }, claim)
 }
 
 fn checks(capacity: &Capacity, trail: &Trail, answer: Option<&Answer>, word: &str) -> Vec<Check> {
@@ -250,8 +250,13 @@ fn confidence(capacity: &Capacity, answer: &Answer) -> Check {
     );
     // The interval is cut on a grid.
     let fails = answer.confidence < capacity.confidence - 0.001;
+    let bounds = Bounds {
+        suspect: Some(capacity.confidence),
+        ..Bounds::default()
+    };
     check("confidence", Level::Suspect, fails, claim)
-        .of_ratio(answer.confidence, capacity.confidence)
+        .of(answer.confidence)
+        .within(bounds)
 }
 
 /// Whether what was tried agrees with the interval: it is no contradiction that one probe of a noisy rate says
@@ -313,19 +318,7 @@ fn width_check(ratio: f64) -> Check {
         "The interval is {:.1} % of the capacity wide; longer probes make it narrower.",
         ratio * 100.0
     );
-    // The estimate may be wrong by half of the width: by more than a figure may be, it is no result.
-    let is_lost = ratio > 2.0 * BOUNDS.headline_ratio.invalid;
-    check(
-        "width",
-        if is_lost {
-            Level::Invalid
-        } else {
-            Level::Suspect
-        },
-        ratio > BOUNDS.capacity_width_ratio,
-        claim,
-    )
-    .of_ratio(ratio, BOUNDS.capacity_width_ratio)
+    Check::measured("width", ratio, claim)
 }
 
 /// Whether a probe far below one that met the objective did not.
@@ -348,7 +341,7 @@ fn monotone(trail: &Trail, answer: &Answer) -> Check {
     } else {
         "A probe did not meet the objective that a higher rate met: something else disturbed it, or the server is slower under less load."
     };
-    check("monotone", Level::Suspect, count > 0, claim).of_count(count as f64, 0.0)
+    Check::measured("monotone", count as f64, claim)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Plain values that the parts of the search share. Not here: what is decided by them ([`super::search`]).
 
-use steelyard_record::BOUNDS;
+use steelyard_record::CONSTANTS;
 
 use super::collapse::{Collapse, Overload};
 use super::curve::Bound;
@@ -43,7 +43,7 @@ impl Plan {
     pub fn new(slo: &Slo, limits: &Limits, centre_per_s: f64) -> Self {
         let ratio = slo.rarest_ratio().unwrap_or(slo.errors_ratio_max);
         let each_s = limits.time_s / limits.probes.max(1) as f64;
-        let needed = BOUNDS.samples_beyond_percentile as f64 / ratio.max(1e-4) / each_s;
+        let needed = CONSTANTS.samples_beyond_percentile as f64 / ratio.max(1e-4) / each_s;
         Self {
             limits: *limits,
             rate_min_per_s: needed.min(centre_per_s / 8.0).max(centre_per_s / 500.0),

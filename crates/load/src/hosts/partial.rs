@@ -199,7 +199,7 @@ fn verdict(host: &str, lost: &Loss, together: Check) -> Verdict {
         "Host {host} was lost: {}. The record ends with the last report of every host.",
         lost.why
     );
-    let interrupted = Check::new("interrupted", Level::Invalid, claim).of_count(1.0, 0.0);
+    let interrupted = Check::stated("interrupted", Level::Invalid, claim);
     Verdict::of(vec![interrupted, together])
 }
 

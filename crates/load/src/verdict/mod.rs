@@ -4,7 +4,7 @@ mod rate;
 
 pub use rate::{Rate, achieved};
 
-use steelyard_record::{BOUNDS, Check, Level, Levels, LoadRequests, Verdict};
+use steelyard_record::{Bounds, CONSTANTS, Check, Level, LoadRequests, Verdict};
 
 use crate::tally::{Measured, Tally};
 
@@ -27,24 +27,9 @@ pub struct Evidence<'a> {
     pub lag_ratio: Option<f64>,
 }
 
-/// A check of a share that has the level `bad` where it fails.
-fn check(id: &str, bad: Level, fails: bool, claim: String, value: f64, bound: f64) -> Check {
-    level_of(id, bad, fails, claim).of_ratio(value, bound)
-}
-
-/// The same of a number of requests or connections.
-fn counted(id: &str, bad: Level, fails: bool, claim: String, value: f64, bound: f64) -> Check {
-    level_of(id, bad, fails, claim).of_count(value, bound)
-}
-
-fn level_of(id: &str, bad: Level, fails: bool, claim: String) -> Check {
-    Check::new(id, if fails { bad } else { Level::Valid }, claim)
-}
-
-/// A check of a value that is suspect above one bound and invalid above another.
-fn above(id: &str, bounds: Levels, claim: String, value: f64) -> Check {
-    let level = bounds.level(value);
-    check(id, level, true, claim, value, bounds.suspect)
+/// A check that has the level `bad` where it fails.
+fn check(id: &str, bad: Level, fails: bool, claim: impl Into<String>) -> Check {
+    Check::stated(id, if fails { bad } else { Level::Valid }, claim)
 }
 
 /// All checks and their verdict.
@@ -68,14 +53,7 @@ fn interrupted(evidence: &Evidence<'_>) -> Check {
     } else {
         "The load ran for its full duration."
     };
-    counted(
-        "interrupted",
-        Level::Invalid,
-        evidence.interrupted,
-        claim.to_owned(),
-        f64::from(u8::from(evidence.interrupted)),
-        0.0,
-    )
+    check("interrupted", Level::Invalid, evidence.interrupted, claim)
 }
 
 /// The checks that follow from the counts of requests alone: those of a process, or of several together.
@@ -93,26 +71,20 @@ fn errors(requests: &LoadRequests) -> Check {
     let finished = requests.completed + errors;
     let ratio = errors as f64 / finished.max(1) as f64;
     let claim = format!("{errors} of {finished} finished requests failed.");
-    above("errors", BOUNDS.error_ratio, claim, ratio)
+    Check::measured("errors", ratio, claim)
 }
 
 fn unanswered(requests: &LoadRequests) -> Check {
     let (unanswered, sent) = (requests.outstanding_at_end, requests.sent);
     let ratio = unanswered as f64 / sent.max(1) as f64;
-    let level = if ratio > BOUNDS.error_ratio.invalid {
-        Level::Invalid
-    } else {
-        Level::Suspect
-    };
     let claim = format!("{unanswered} of {sent} sent requests were not answered by the end.");
-    check("unanswered", level, unanswered > 0, claim, ratio, 0.0)
+    Check::measured("unanswered", ratio, claim)
 }
 
 fn unsent(requests: &LoadRequests) -> Check {
     let (unsent, due) = (requests.unsent, requests.intended);
     let claim = format!("{unsent} of {due} due requests were never sent.");
-    let (fails, value) = (unsent > 0, unsent as f64);
-    counted("unsent", Level::Invalid, fails, claim, value, 0.0)
+    Check::measured("unsent", unsent as f64, claim)
 }
 
 /// Asked in an open loop only: in a closed one nothing is due.
@@ -125,21 +97,20 @@ fn generator_late(evidence: &Evidence<'_>) -> Check {
     let ratio = late as f64 / due.max(1) as f64;
     // A millisecond spoils a response time of one, not one of a hundred.
     let matters = evidence.lag_and_response_ns.is_none_or(|(lag, response)| {
-        lag as f64 > BOUNDS.generator_lag_of_response_ratio * response as f64
+        lag as f64 > CONSTANTS.generator_lag_of_response_ratio * response as f64
     });
     let consequence = if matters || late == 0 {
         ": the generator lacked CPU time."
     } else {
         ", which is small beside their response time."
     };
-    check(
-        "generator-late",
-        Level::Suspect,
-        ratio > BOUNDS.generator_late_ratio && matters,
-        format!("{late} of {due} due requests were noticed more than 1 ms late{consequence}"),
-        ratio,
-        BOUNDS.generator_late_ratio,
-    )
+    let claim =
+        format!("{late} of {due} due requests were noticed more than 1 ms late{consequence}");
+    let mut found = Check::measured("generator-late", ratio, claim);
+    if !matters {
+        found.level = Level::Valid;
+    }
+    found
 }
 
 /// A busy generator sets the rate of a closed loop, and delays the requests of an open one.
@@ -150,14 +121,14 @@ fn generator_bound(evidence: &Evidence<'_>) -> Check {
         "The busiest generator thread used {:.0} % of its CPU.",
         busy * 100.0
     );
-    check(
-        "generator-bound",
-        if open { Level::Invalid } else { Level::Suspect },
-        busy > BOUNDS.generator_busy_ratio,
-        claim,
-        busy,
-        BOUNDS.generator_busy_ratio,
-    )
+    let mut bounds = Bounds::of("generator-bound");
+    if open {
+        bounds = Bounds {
+            suspect: None,
+            invalid: bounds.suspect,
+        };
+    }
+    Check::against("generator-bound", bounds, busy, claim)
 }
 
 /// Lag is response time that is not the server's. In an open loop it spoils the latencies, which are the result; in a
@@ -166,34 +137,28 @@ fn generator_bound(evidence: &Evidence<'_>) -> Check {
 fn generator_lag(evidence: &Evidence<'_>) -> Option<Check> {
     let ratio = evidence.lag_ratio?;
     let open = evidence.rate.is_some();
-    let mut bounds = BOUNDS.headline_ratio;
+    let mut bounds = Bounds::of("generator-lag");
     if !open {
-        bounds.invalid = f64::INFINITY;
+        bounds.invalid = None;
     }
     let claim = format!(
         "{:.1} % of the response time was spent in the generator.",
         100.0 * ratio
     );
-    Some(above("generator-lag", bounds, claim, ratio))
+    Some(Check::against("generator-lag", bounds, ratio, claim))
 }
 
 fn samples(requests: &LoadRequests) -> Check {
-    let (completed, bound) = (requests.completed, BOUNDS.samples_beyond_percentile * 100);
-    let level = if completed == 0 {
-        Level::Invalid
-    } else {
-        Level::Suspect
+    let (completed, needed) = (
+        requests.completed,
+        CONSTANTS.samples_beyond_percentile * 100,
+    );
+    let claim = format!("{completed} completed requests; the 99th percentile needs {needed}.");
+    let bounds = Bounds {
+        suspect: Some(needed as f64),
+        invalid: Some(1.0),
     };
-    let claim = format!("{completed} completed requests; the 99th percentile needs {bound}.");
-    let (value, bound_value) = (completed as f64, bound as f64);
-    counted(
-        "samples",
-        level,
-        completed < bound,
-        claim,
-        value,
-        bound_value,
-    )
+    Check::against("samples", bounds, completed as f64, claim)
 }
 
 fn connections(measured: &Measured) -> Check {
@@ -207,8 +172,8 @@ fn connections(measured: &Measured) -> Check {
          failed.{hanging}",
         measured.connects_failed
     );
-    let (fails, value) = (lost > 0 || hang > 0, lost as f64);
-    counted("connections", Level::Suspect, fails, claim, value, 0.0)
+    let fails = lost > 0 || hang > 0;
+    check("connections", Level::Suspect, fails, claim).of(lost as f64)
 }
 
 #[cfg(test)]

@@ -2,9 +2,7 @@
 //!
 //! In: the counts of the measure phase. Out: the check `achieved`, with what became of the requests that are missing.
 
-use steelyard_record::{BOUNDS, Check, Level, LoadRequests};
-
-use super::check;
+use steelyard_record::{CONSTANTS, Check, Level, LoadRequests};
 
 /// What an open loop achieved of its rate.
 #[derive(Debug, Clone)]
@@ -69,8 +67,8 @@ pub fn achieved(rate: &Rate) -> Check {
     let (due, under_way) = (rate.requests.intended, rate.under_way());
     let ratio = rate.achieved_ratio();
     let chance = 3.0 * (2.0 * under_way + 2.0).sqrt() / due.max(1) as f64;
-    let is_short = ratio < BOUNDS.achieved_ratio;
-    let is_explained = is_short && ratio + chance >= BOUNDS.achieved_ratio;
+    let is_short = ratio < CONSTANTS.achieved_ratio;
+    let is_explained = is_short && ratio + chance >= CONSTANTS.achieved_ratio;
     let explained = match (is_explained, is_short && rate.is_cold()) {
         (true, _) => format!(
             "; the {:.0} requests that are under way at any time explain the rest",
@@ -89,9 +87,11 @@ pub fn achieved(rate: &Rate) -> Check {
         rate.completed_in_phase(),
         rate.others(),
     );
-    let fails = is_short && !is_explained;
-    let bound = BOUNDS.achieved_ratio;
-    check("achieved", Level::Invalid, fails, claim, ratio, bound)
+    let level = match is_short && !is_explained {
+        true => Level::Invalid,
+        false => Level::Valid,
+    };
+    Check::stated("achieved", level, claim).of(ratio)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use steelyard_kernel::usage::Usage;
 use steelyard_launch::Stop;
-use steelyard_record::{BOUNDS, Clock, TaxResult, monotonic_ns};
+use steelyard_record::{CONSTANTS, Clock, TaxResult, monotonic_ns};
 use steelyard_statistics::Random;
 
 use crate::TaxError;
@@ -291,7 +291,7 @@ impl Run<'_> {
         let mut reported = Instant::now();
         loop {
             let begin = Instant::now();
-            if done >= BOUNDS.tax_rounds && begin + longest > until {
+            if done >= CONSTANTS.tax_rounds && begin + longest > until {
                 return Ok(false);
             }
             if !self.round(&mut random)? {

@@ -158,7 +158,7 @@ fn a_known_cost_is_found() {
         Known::new("spin-40", spin_40).seen_by(&SEEN[1]),
     ];
     let found = measured(benchmarks, &settings(Cores::One), &NEVER).expect("measured");
-    assert!(found.rounds >= BOUNDS.tax_rounds);
+    assert!(found.rounds >= CONSTANTS.tax_rounds);
     let costs_ns = [10_000.0, 40_000.0];
     for ((row, cost_ns), seen) in found.benchmarks.iter().zip(costs_ns).zip(&SEEN) {
         let one = row.one.as_ref().expect("on one core");

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use steelyard_record::{
-    BOUNDS, Clock, Kind, TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore, TaxSettings,
-    Tool,
+    CONSTANTS, Clock, Kind, TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore,
+    TaxSettings, Tool,
 };
 use steelyard_statistics::{CONFIDENCE, Random, estimate, geometric_mean, median, quantile};
 
@@ -185,7 +185,7 @@ fn score_of_rounds(rows: &[(&'static str, Vec<f64>)], seed: u64) -> Option<TaxSc
     let (overall, by_category) = means(&rates)?;
     let mut resampled: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
     let mut resampled_overall = Vec::new();
-    if rounds as u64 >= BOUNDS.tax_rounds {
+    if rounds as u64 >= CONSTANTS.tax_rounds {
         let mut random = Random::stream(seed, "resample");
         for _ in 0..RESAMPLES {
             // The same rounds for every entry: what befell a round befell all of them.

@@ -82,7 +82,8 @@ fn neighbours_are_objected_to_where_they_move_the_score_and_only_there() {
         for (share, stolen) in [(0.0, 0.0), (0.1, 0.5), (0.25, 0.5), (0.4, 0.3), (1.0, 0.03)] {
             let alarms = (0..200)
                 .filter(|_| {
-                    lost_ratio(&mut random, rounds, share, stolen) > BOUNDS.headline_ratio.suspect
+                    lost_ratio(&mut random, rounds, share, stolen)
+                        > CONSTANTS.headline_suspect_ratio
                 })
                 .count();
             assert!(alarms <= 10, "{rounds} {share} {stolen}: {alarms} of 200");
@@ -91,7 +92,8 @@ fn neighbours_are_objected_to_where_they_move_the_score_and_only_there() {
         for (share, stolen) in [(1.0, 0.1), (0.95, 0.5), (1.0, 0.5)] {
             let misses = (0..200)
                 .filter(|_| {
-                    lost_ratio(&mut random, rounds, share, stolen) <= BOUNDS.headline_ratio.suspect
+                    lost_ratio(&mut random, rounds, share, stolen)
+                        <= CONSTANTS.headline_suspect_ratio
                 })
                 .count();
             assert!(misses <= 10, "{rounds} {share} {stolen}: {misses} of 200");

@@ -22,9 +22,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from steelyard.records import Check, Level
+from steelyard.analyze import checks
+from steelyard.analyze.checks import CONSTANTS
+from steelyard.records import Check
 
-TOLERANCE_RATIO = 0.05
+TOLERANCE_RATIO = CONSTANTS.top_down_tolerance_ratio
 """How far shares may stray from what must hold: counters of one group are read a little apart."""
 
 
@@ -272,7 +274,7 @@ def _checks(model: Model, ratios: Mapping[str, float | None]) -> list[Check]:
     parents: dict[str | None, list[str]] = {}
     for each in model.nodes:
         parents.setdefault(each.parent, []).append(each.name)
-    checks = []
+    found = []
     for parent, children in parents.items():
         values = [ratios[name] for name in children]
         whole = 1.0 if parent is None else ratios[parent]
@@ -284,14 +286,5 @@ def _checks(model: Model, ratios: Mapping[str, float | None]) -> list[Check]:
         claim = f"the parts of {level} sum to {total:.3f} of {whole:.3f}"
         if parent is None and model.rest_of_level_1:
             claim += f" ({model.rest_of_level_1} is defined as the rest)"
-        checks.append(
-            Check(
-                id=f"top-down-{level.replace(' ', '-').replace('_', '-')}",
-                level=Level.VALID if off <= TOLERANCE_RATIO else Level.SUSPECT,
-                claim=claim,
-                value=off,
-                bound=TOLERANCE_RATIO,
-                unit="ratio",
-            )
-        )
-    return checks
+        found.append(checks.measured(f"top-down-{level.replace(' ', '-').replace('_', '-')}", off, claim))
+    return found

@@ -3,7 +3,7 @@
 Not here: rules that need to know the program or its profile (``cpu`` and the others).
 """
 
-from steelyard.analyze.bounds import BOUNDS
+from steelyard.analyze.checks import CONSTANTS
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.own_cpu import own_cpus, server_used_ratio
 from steelyard.analyze.rules.cpu import kernel_share
@@ -161,16 +161,16 @@ def _kernel(conditions: Conditions) -> Finding | None:
     "Does the load generator limit the throughput?",
     area="load",
     explains="time",
-    threshold="bound of the check generator-bound (data/bounds/verdict.json)",
+    threshold="bound of the check generator-bound (data/checks.json)",
 )
 def _generator(conditions: Conditions) -> Finding | None:
     generator = conditions.generator
-    if generator is None or not above(generator.busy_max_ratio, BOUNDS.generator_busy_ratio):
+    if generator is None or not above(generator.busy_max_ratio, CONSTANTS.generator_busy_ratio):
         return None
     busy = generator.busy_max_ratio.value or 0.0
     return Finding(
         f"A load generator thread is busy {percent(busy)} of the time: the server may be able to do more.",
-        (Evidence("busiest generator thread", busy, "ratio", BOUNDS.generator_busy_ratio),),
+        (Evidence("busiest generator thread", busy, "ratio", CONSTANTS.generator_busy_ratio),),
         "Give the load generator more CPUs or threads: --load-cpus, --set load_threads=...",
         busy,
         gain="unknown until the generator has idle time",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steelyard.analyze.bounds import BOUNDS
+from steelyard.analyze.checks import CONSTANTS
 from steelyard.analyze.scaling.curve import ERRORS, Step
 from steelyard.analyze.scaling.loss import is_main
 
@@ -126,7 +126,7 @@ def _errors(steps: Sequence[Step]) -> list[Limit]:
     if len(known) < 2:
         return []
     (few, first), (many, last) = known[0], known[-1]
-    if last <= BOUNDS.error_ratio[0] or last < ERRORS_GROW * first:
+    if last <= CONSTANTS.error_suspect_ratio or last < ERRORS_GROW * first:
         return []
-    start = next(cpus for cpus, ratio in known if ratio > max(first, BOUNDS.error_ratio[0]))
+    start = next(cpus for cpus, ratio in known if ratio > max(first, CONSTANTS.error_suspect_ratio))
     return [Limit("errors", start, f"errors grow from {first:.3%} at {few} {noun}s to {last:.3%} at {many}")]

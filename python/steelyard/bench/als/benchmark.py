@@ -243,16 +243,16 @@ def _ratings(settings: Mapping[str, Setting], size_bytes: int) -> tuple[Disk, ..
 
 def learnt(models: list[dict[str, Any]]) -> "Check":
     """Return whether every model predicts unseen ratings better than their mean does."""
-    from steelyard.records import Check, Level
+    from steelyard.analyze import checks
+    from steelyard.records import Level
 
     worst = max(models, key=lambda each: each["rmse"] / each["deviation"])
     ratio = worst["rmse"] / worst["deviation"]
-    return Check(
-        id="learnt",
-        level=Level.VALID if ratio < 1.0 else Level.INVALID,
-        claim=f"the error over {worst['predicted']} unseen ratings is {worst['rmse']:.3f} stars,"
+    return checks.stated(
+        "learnt",
+        # As good as the mean is not learnt.
+        Level.VALID if ratio < 1.0 else Level.INVALID,
+        f"the error over {worst['predicted']} unseen ratings is {worst['rmse']:.3f} stars,"
         f" that of their mean {worst['deviation']:.3f}",
-        value=ratio,
-        bound=1.0,
-        unit="ratio",
+        ratio,
     )

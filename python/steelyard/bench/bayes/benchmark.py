@@ -218,17 +218,17 @@ def _categories(settings: Mapping[str, Setting]) -> Path:
 
 def corpus_check(facts: Mapping[str, Any]) -> "Check":
     """Return how much of a user's corpus was skipped, and why."""
-    from steelyard.records import Check, Level
+    from steelyard.analyze import checks
+    from steelyard.records import Level
 
     skipped = {reason: int(count) for reason, count in facts["skipped"].items() if count}
     texts = int(facts["training_documents"]) + int(facts["held_out_documents"])
     reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items()) or "nothing"
-    return Check(
-        id="corpus",
-        level=Level.VALID,
-        claim=f"{texts} of {facts['pages']} documents of the corpus are classified; skipped: {reasons}",
-        value=sum(skipped.values()) / facts["pages"] if facts["pages"] else None,
-        unit="ratio",
+    return checks.stated(
+        "corpus",
+        Level.VALID,
+        f"{texts} of {facts['pages']} documents of the corpus are classified; skipped: {reasons}",
+        sum(skipped.values()) / facts["pages"] if facts["pages"] else None,
     )
 
 
@@ -238,7 +238,8 @@ def accuracy_check(found: Mapping[str, Any], held_out: int, best_ratio: float | 
     ``best_ratio`` is the best possible accuracy, that of whoever knows how the documents were made; None for
     documents that were not generated, where always naming the largest class has to be worse.
     """
-    from steelyard.records import Check, Level
+    from steelyard.analyze import checks
+    from steelyard.records import Level
 
     accuracy = found["right"] / held_out
     if best_ratio is None:
@@ -249,11 +250,10 @@ def accuracy_check(found: Mapping[str, Any], held_out: int, best_ratio: float | 
         bound = LEAST_OF_BEST_RATIO * best_ratio
         holds = bound <= accuracy <= best_ratio + CHANCE_RATIO
         comparison = f"{best_ratio:.1%} is possible"
-    return Check(
-        id="accuracy",
-        level=Level.VALID if holds else Level.INVALID,
-        claim=f"{accuracy:.1%} of {held_out} documents were classified rightly; {comparison}",
-        value=accuracy,
-        bound=bound,
-        unit="ratio",
+    return checks.stated(
+        "accuracy",
+        Level.VALID if holds else Level.INVALID,
+        f"{accuracy:.1%} of {held_out} documents were classified rightly; {comparison}",
+        accuracy,
+        bounds=checks.Bounds(invalid=bound),
     )

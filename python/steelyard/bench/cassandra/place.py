@@ -57,7 +57,8 @@ class Place:
 
     def check(self, run: Path) -> "Check":
         """Return where data and commit log were."""
-        from steelyard.records import Check, Level
+        from steelyard.analyze import checks
+        from steelyard.records import Level
 
         data, log = (device_of(folder) or f"the file system of {folder}" for folder in self.folders(run))
         claim = f"data on {data}, commit log on {log}"
@@ -67,7 +68,7 @@ class Place:
                 claim += ": no other disk has room for the log"
             elif self.advice:
                 claim += f"; {self.advice}"
-        return Check(id="commit-log", level=Level.VALID, claim=claim)
+        return checks.stated("commit-log", Level.VALID, claim)
 
 
 def place_of(settings: Mapping[str, Setting], run: Path = Path()) -> Place:

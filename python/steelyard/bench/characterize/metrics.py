@@ -6,6 +6,7 @@ In: the conditions of its measure phase, how long it was, how the program ended.
 
 from typing import TYPE_CHECKING
 
+from steelyard.analyze import checks
 from steelyard.bench.executor import Ending, Process
 from steelyard.records import Check, Level, Metric
 
@@ -13,39 +14,23 @@ if TYPE_CHECKING:
     from steelyard.analyze import Conditions
     from steelyard.bench.children import ChildrenUse
 
-_SHORT_S = 1.0
-"""Below it a phase holds too few readings to describe anything."""
-
 
 def checks_of(
     elapsed_s: float, ending: Ending | None, program: Process | None, *, cut: bool = False
 ) -> list[Check]:
     """Return checks of the phase's length and of how the program ended: by itself, or ``cut`` short."""
-    checks = [
-        Check(
-            id="length",
-            level=Level.SUSPECT if elapsed_s < _SHORT_S else Level.VALID,
-            claim=f"it was measured for {elapsed_s:.2f} s"
-            + (": too short to describe it" if elapsed_s < _SHORT_S else ""),
-            value=elapsed_s,
-            bound=_SHORT_S,
-            unit="s",
-        )
-    ]
+    is_short = checks.level("length", elapsed_s) is not Level.VALID
+    claim = f"it was measured for {elapsed_s:.2f} s" + (": too short to describe it" if is_short else "")
+    found = [checks.measured("length", elapsed_s, claim)]
     if cut:
         claim = f"ended after {elapsed_s:.1f} s, before its own end; --duration 0 measures until it ends"
-        checks.append(Check(id="cut", level=Level.VALID, claim=claim))
+        found.append(checks.stated("cut", Level.VALID, claim))
     elif ending is not None:
         well = ending.exit_code == 0
         message = None if well or program is None else program.last_line()
-        checks.append(
-            Check(
-                id="program",
-                level=Level.VALID if well else Level.SUSPECT,
-                claim=f"the program {ending}" + (f": {message}" if message else ""),
-            )
-        )
-    return checks
+        claim = f"the program {ending}" + (f": {message}" if message else "")
+        found.append(checks.stated("program", Level.VALID if well else Level.SUSPECT, claim))
+    return found
 
 
 def metrics_of(

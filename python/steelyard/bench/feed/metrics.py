@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import data_dir
-from steelyard.analyze.bounds import BOUNDS
+from steelyard.analyze import checks
+from steelyard.analyze.checks import CONSTANTS
 from steelyard.analyze.stages import stage_gains
 from steelyard.bench import server_counters as counters
 from steelyard.bench.benchmark import Outcome
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from steelyard.bench.feed.load import Capacity
     from steelyard.bench.session import Session
 
-GOOD_CONFIDENCE, LEAST_CONFIDENCE = 0.90, 0.50
-"""Probability that the interval holds the capacity: suspect below the first, no result below the second."""
 SAMPLES = (200, 100)
 """Requests of the measure phase: p95 rests on 10 beyond it from 200 on."""
 _NOT_COVERED = "the servers' counters do not cover the measure phase"
@@ -77,7 +76,7 @@ def achieved_ratio_min(load: LoadResult) -> float:
     """
     in_flight = load.throughput_per_s * (load.latency.response.mean_ns or 0.0) / 1e9
     intended = max(1, load.requests.intended)
-    return max(0.0, min(BOUNDS.achieved_ratio, 1.0 - 3.0 * math.sqrt(2.0 * in_flight) / intended))
+    return max(0.0, min(CONSTANTS.achieved_ratio, 1.0 - 3.0 * math.sqrt(2.0 * in_flight) / intended))
 
 
 def drift_tolerance_ratio(load: LoadResult) -> float:
@@ -127,7 +126,7 @@ def capacity_metrics(capacity: "Capacity") -> dict[str, Metric]:
             None,
             f"the best estimate, {estimate:,.1f}/s, is not in the interval: the probes disagree",
         )
-    elif estimate is not None and (capacity.confidence or 0.0) < LEAST_CONFIDENCE:
+    elif estimate is not None and checks.level("capacity", capacity.confidence or 0.0) is Level.INVALID:
         estimate, why = None, f"the search is only {capacity.confidence or 0.0:.1%} sure of its interval"
     return {
         "requests_per_s_at_slo": value(estimate, "1/s", "higher", why),
@@ -229,29 +228,21 @@ def search_checks(capacity: "Capacity") -> list[Check]:
         and high is not None
         and capacity.confidence is not None
     ):
-        sure = capacity.confidence
-        level = Level.VALID if sure >= GOOD_CONFIDENCE else Level.SUSPECT
+        level = checks.level("capacity", capacity.confidence)
         if capacity_metrics(capacity)["requests_per_s_at_slo"].value is None:
             level = Level.INVALID
-        answer = Check(
-            id="capacity",
-            level=level,
-            claim=f"the rate at which the objective holds in the long run is between {low:,.1f}"
-            f" and {high:,.1f} requests/s, with {capacity.confidence:.1%} confidence",
-            value=capacity.confidence,
-            bound=GOOD_CONFIDENCE,
-            unit="ratio",
+        claim = (
+            f"the rate at which the objective holds in the long run is between {low:,.1f}"
+            f" and {high:,.1f} requests/s, with {capacity.confidence:.1%} confidence"
         )
+        answer = checks.stated("capacity", level, claim, capacity.confidence)
     else:
         claims = {
             "never": "the objective is met at no rate that was offered",
             "at-least": f"the objective is still met at {low or 0.0:,.1f} requests/s: no limit was found",
         }
-        answer = Check(
-            id="capacity",
-            level=Level.INVALID,
-            claim=claims.get(capacity.answer, _unknown(capacity)),
-        )
+        claim = claims.get(capacity.answer, _unknown(capacity))
+        answer = checks.stated("capacity", Level.INVALID, claim)
     objections = [
         check
         for result in capacity.searches
@@ -287,12 +278,12 @@ def hold_check(whole: LoadResult, capacity: "Capacity") -> Check:
             continue
         kept = kept and measured <= bound
         parts.append(f"{name} was {measured / 1e6:,.0f} ms (objective {bound / 1e6:,.0f} ms)")
-    return Check(
-        id="slo",
+    return checks.stated(
+        "slo",
         # The lower end is where the objective is met: fresh load that breaks it says that the machine has
         # changed since, or that the interval is one of those that miss.
-        level=Level.VALID if kept else Level.SUSPECT,
-        claim=f"fresh load at {where}: {'; '.join(parts) or 'no percentile was requested'}",
+        Level.VALID if kept else Level.SUSPECT,
+        f"fresh load at {where}: {'; '.join(parts) or 'no percentile was requested'}",
     )
 
 
@@ -318,7 +309,7 @@ def checksum_check(instances: "Sequence[Instance]", whole: LoadResult) -> Check:
     else:
         claim = f"{len(known)} users' results are those on record, as are {compared} answers under load"
         level = Level.VALID
-    return Check(id="checksum", level=level, claim=claim, value=compared, unit="count")
+    return checks.stated("checksum", level, claim, compared)
 
 
 def recorded(work: Mapping[str, str], leaf_work: Mapping[str, str]) -> dict[int, int] | None:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from steelyard._base import replacing
+from steelyard.analyze import checks
 from steelyard.bench import server_counters
 from steelyard.bench.benchmark import Outcome
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.metrics import load_metrics, operation_metrics, per_second, value
 from steelyard.bench.mediawiki.counters import Counter, Sample
-from steelyard.records import Check, Level, LoadResult, Metric, read
+from steelyard.records import Check, LoadResult, Metric, read
 from steelyard.stats import steady
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def outcome(
         measure=steady.check(per_second([load])),
         memory_needed_bytes=memory_bytes,
         own_cpu_s=None if servers_s is None else servers_s + hosts.own_cpu_s(load),
-        checks=list(checks(load, metrics, hosts)),
+        checks=list(checks_of(load, metrics, hosts)),
         artifacts={
             "load": "load.json",
             "latency": "latency.hlog",
@@ -142,18 +143,12 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return total
 
 
-def checks(load: LoadResult, metrics: Mapping[str, Metric], hosts: LoadHosts) -> Iterator[Check]:
+def checks_of(load: LoadResult, metrics: Mapping[str, Metric], hosts: LoadHosts) -> Iterator[Check]:
     """Say what is odd about answers, and whether the load took little CPU time."""
     classes = load.requests.answers_by_class or {}
     other = sum(count for name, count in classes.items() if name in ("1xx", "3xx"))
-    yield Check(
-        id="answers",
-        level=Level.INVALID if other else Level.VALID,
-        claim=f"{other} answers were redirects, which are no pages"
-        if other
-        else f"{classes.get('2xx', 0)} answers were pages",
-        value=other,
-        bound=0,
-        unit="count",
-    )
+    claim = f"{classes.get('2xx', 0)} answers were pages"
+    if other:
+        claim = f"{other} answers were redirects, which are no pages"
+    yield checks.measured("answers", other, claim)
     yield from hosts.share_checks(metrics["load_cpu_share_ratio"])

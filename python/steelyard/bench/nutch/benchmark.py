@@ -97,7 +97,7 @@ class NutchBench(HadoopBench):
 
 def queries_check(results: Mapping[str, Any]) -> "Check":
     """Return whether the index finds as many pages as were made with the words of each query."""
-    from steelyard.records import Check, Level
+    from steelyard.analyze import checks
 
     asked = [(each["name"], query) for each in results["found"] for query in each["queries"]]
     wrong = [(name, query) for name, query in asked if query["hits"] != query["expected"]]
@@ -107,11 +107,4 @@ def queries_check(results: Mapping[str, Any]) -> "Check":
     else:
         hits = ", ".join(str(query["hits"]) for query in results["found"][0]["queries"])
         claim = f"queries find the pages that were made for them: {hits}"
-    return Check(
-        id="queries",
-        level=Level.INVALID if wrong else Level.VALID,
-        claim=claim,
-        value=len(wrong) / len(asked),
-        bound=0.0,
-        unit="ratio",
-    )
+    return checks.measured("queries", len(wrong) / len(asked), claim)

@@ -9,13 +9,13 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from steelyard.analyze.bounds import BOUNDS
+from steelyard.analyze import checks
 from steelyard.bench.benchmark import Outcome
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.merge import merged
 from steelyard.bench.load.metrics import per_second, value
 from steelyard.bench.redis.steps import Step, artifacts, own_cpu_s
-from steelyard.records import Check, Level, Metric
+from steelyard.records import Check, Metric
 from steelyard.stats import steady
 
 if TYPE_CHECKING:
@@ -104,15 +104,4 @@ def _lists_lasted(step: Step) -> Check:
     hits = sum(operation.hits or 0 for operation in operations)
     total = sum(operation.completed for operation in operations)
     ratio = 1 - hits / total if total else 1.0
-    return Check(
-        id="empty-lists",
-        level=Level.INVALID
-        if ratio > BOUNDS.headline_ratio[1]
-        else Level.SUSPECT
-        if ratio > BOUNDS.headline_ratio[0]
-        else Level.VALID,
-        claim=f"{ratio:.1%} of lpop found an empty list",
-        value=ratio,
-        bound=BOUNDS.headline_ratio[0],
-        unit="ratio",
-    )
+    return checks.measured("empty-lists", ratio, f"{ratio:.1%} of lpop found an empty list")

@@ -230,27 +230,20 @@ def _levels(steps: "list[Step]") -> list[float]:
 
 def _found(steps: "list[Step]") -> "Check":
     """Return whether lookups found their keys: those of a filled database all exist."""
-    from steelyard.analyze.bounds import BOUNDS
-    from steelyard.records import Check, Level
+    from steelyard.analyze import checks
 
     ratios = [step.result.found_ratio for step in steps if step.result.found_ratio is not None]
     lost = 1 - min(ratios, default=0.0)
-    level = Level.VALID if lost <= BOUNDS.error_ratio[0] else Level.INVALID
-    return Check(
-        id="keys-found",
-        level=level,
-        claim=f"{1 - lost:.2%} of the keys looked up were found" if ratios else "no key was looked up",
-        value=lost,
-        bound=BOUNDS.error_ratio[0],
-        unit="ratio",
-    )
+    claim = f"{1 - lost:.2%} of the keys looked up were found" if ratios else "no key was looked up"
+    return checks.measured("keys-found", lost, claim)
 
 
 def _build(step: Step) -> "Check":
-    from steelyard.records import Check, Level
+    from steelyard.analyze import checks
+    from steelyard.records import Level
 
     result = step.result
     claim = f"db_bench {result.version or 'of unknown version'}"
     if result.has_assertions:
         claim += " was built with assertions: compare with runs of the same build only"
-    return Check(id="build", level=Level.VALID, claim=claim)
+    return checks.stated("build", Level.VALID, claim)

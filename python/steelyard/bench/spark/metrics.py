@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from steelyard._base import WorkloadFailedError
+from steelyard.analyze import checks
 from steelyard.bench.load.metrics import value
 from steelyard.bench.stack.spark.events import Stage
-from steelyard.records import Check, Level, Metric
+from steelyard.records import Check, Metric
 
 STEPS = ("first_scan", "second_scan", "compare")
 """The stages of the query, by start; that of the two scans comes first which Spark chose to."""
@@ -124,25 +125,12 @@ def result_check(results: Mapping[str, Any]) -> Check:
     else:
         against = "with each other" if results["first_run"] else "with the first run of these tables"
         claim = f"results agree {against}: {expected['rows']} rows, checksum {expected['sum']}"
-    return Check(
-        id="result",
-        level=Level.INVALID if wrong else Level.VALID,
-        claim=claim,
-        value=len(wrong) / len(results["found"]),
-        bound=0.0,
-        unit="ratio",
-    )
+    return checks.measured("result", len(wrong) / len(results["found"]), claim)
 
 
 def tasks_check(queries: Sequence[Query]) -> Check:
     """Return whether every task succeeded at once; a failed one was repeated in the time that counts."""
     failed = sum(stage.failed_tasks for query in queries for stage in query.stages)
     tasks = sum(stage.tasks for query in queries for stage in query.stages)
-    return Check(
-        id="failed-tasks",
-        level=Level.INVALID if failed else Level.VALID,
-        claim=f"{failed} of {tasks} tasks failed" if failed else f"all {tasks} tasks succeeded",
-        value=failed / tasks,
-        bound=0.0,
-        unit="ratio",
-    )
+    claim = f"{failed} of {tasks} tasks failed" if failed else f"all {tasks} tasks succeeded"
+    return checks.measured("failed-tasks", failed / tasks, claim)

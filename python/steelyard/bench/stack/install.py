@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import steelyard
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, without_escapes
+from steelyard.analyze import checks
 from steelyard.bench import declaration
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.stack import claims
@@ -48,14 +49,6 @@ if TYPE_CHECKING:
 PAYLOAD_TIMEOUT_S = 3600.0
 DISK_RESERVE_BYTES = 512 << 20
 """Disk space that must stay free beside what is installed: logs, the smoke run."""
-OF_THE_FIGURES = frozenset(
-    {
-        *("unsent", "achieved", "generator-bound", "generator-lag", "samples", "warm-up", "steady"),
-        *("telemetry", "throttled-thermal", "steal", "throttled-quota", "foreign-load", "memory-limit"),
-        *("clock", "separate-cpus", "hook", "remark", "cpu-reached"),
-    }
-)
-"""Checks that judge how far a figure may be believed. What another check calls invalid does not work."""
 _ABOVE = ", see above"
 _ERROR = re.compile(r"\[?(error|e|fatal)\b\]?:?\s", re.IGNORECASE)
 """How Maven, pip, apt and git begin the line that says what is wrong."""
@@ -296,8 +289,9 @@ def _smoke(name: str, progress: "Progress") -> SmokeRun:
 
 def judge(name: str, run: "Run") -> SmokeRun:
     """Return a smoke run in short. Raises WorkloadFailedError when the benchmark does not work."""
-    checks = run.verdict.checks if run.verdict is not None else []
-    failed = [check for check in checks if check.level is Level.INVALID and check.id not in OF_THE_FIGURES]
+    made = run.verdict.checks if run.verdict is not None else []
+    # What a check that is not about the figure calls invalid does not work.
+    failed = [check for check in made if check.level is Level.INVALID and not checks.is_of_figure(check)]
     if failed:
         raise WorkloadFailedError(f"the smoke run of {name} shows a defect: {failed[0].claim}")
     metric = declaration.find(name).headline[0]

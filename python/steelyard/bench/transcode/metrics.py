@@ -9,6 +9,7 @@ the same mix of work on every machine and in every run, whichever jobs the end o
 
 from collections.abc import Mapping, Sequence
 
+from steelyard.analyze import checks
 from steelyard.bench.benchmark import Outcome
 from steelyard.bench.transcode.record import KindRecord, TranscodeResult
 from steelyard.bench.transcode.tuning import ENCODERS, QUALITIES
@@ -105,14 +106,12 @@ def _completed(result: TranscodeResult) -> Check:
     never = sum(kind.jobs == 0 for kind in result.kinds)
     total = len(result.kinds)
     seconds = (result.end_ns - result.begin_ns) / 1e9
-    return Check(
-        id="completed",
-        level=Level.INVALID if never else Level.VALID,
-        claim=f"{total - never} of {total} combinations of clip, encoder, quality and rung were encoded"
+    return checks.measured(
+        "completed",
+        total - never,
+        f"{total - never} of {total} combinations of clip, encoder, quality and rung were encoded"
         f" at least once in {seconds:.1f} s",
-        value=total - never,
-        bound=total,
-        unit="count",
+        bounds=checks.Bounds(invalid=total),
     )
 
 
@@ -130,11 +129,5 @@ def _checksums(result: TranscodeResult) -> Check:
         claim = f"{repeated} combinations were encoded more than once, each into the same stream"
     else:
         claim = "no combination was encoded twice: whether streams repeat is not known"
-    return Check(
-        id="checksums",
-        level=Level.INVALID if differ else Level.VALID if repeated else Level.SUSPECT,
-        claim=claim,
-        value=len(differ),
-        bound=0,
-        unit="count",
-    )
+    level = Level.INVALID if differ else Level.VALID if repeated else Level.SUSPECT
+    return checks.stated("checksums", level, claim, len(differ))

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from steelyard._base import SteelyardError
-from steelyard.analyze.advice import advice
+from steelyard.analyze.checks import advice
 from steelyard.analyze.utilisation import CPU_REACHED
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Level, Machine, Run, RunStatus, Suite, SuiteMember, read

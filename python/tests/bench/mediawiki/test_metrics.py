@@ -6,7 +6,7 @@ from steelyard._base import schemas_dir
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.mediawiki import metrics
 from steelyard.bench.mediawiki.counters import Sample
-from steelyard.bench.mediawiki.metrics import SERVERS, checks, server_metrics
+from steelyard.bench.mediawiki.metrics import SERVERS, checks_of, server_metrics
 from steelyard.bench.stack.processor import CpuTime
 from steelyard.records import Level, LoadResult, Metric, read
 
@@ -71,7 +71,7 @@ def judged(load, classes=None, server=0.95, share=0.01):
     }
     return {
         check.id: check
-        for check in checks(load.model_copy(update={"requests": requests}), found, LoadHosts.of({}))
+        for check in checks_of(load.model_copy(update={"requests": requests}), found, LoadHosts.of({}))
     }
 
 

@@ -250,7 +250,7 @@ fn a_sweep_over_a_server_that_never_answers_is_invalid() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(check_level(&result, "errors"), "invalid");
+    assert_eq!(check_level(&result, "rates-errors"), "invalid");
 }
 
 #[test]

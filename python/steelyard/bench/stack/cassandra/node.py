@@ -109,17 +109,12 @@ class OpenFiles:
 
     def check(self) -> "Check":
         """Return what there is to say of it; no run of one node comes near either."""
-        from steelyard.records import Check, Level
+        from steelyard.analyze import checks
+        from steelyard.records import Level
 
         enough = f"the node may open {self.allowed} files"
-        return Check(
-            id="open-files",
-            level=Level.VALID,
-            claim=enough if self.allowed == self.asked else f"{enough}, not {self.asked}: the hard limit",
-            value=self.allowed,
-            bound=self.asked,
-            unit="count",
-        )
+        claim = enough if self.allowed == self.asked else f"{enough}, not {self.asked}: the hard limit"
+        return checks.stated("open-files", Level.VALID, claim, self.allowed)
 
 
 def open_files(settings: Sequence[ProfileSetting]) -> OpenFiles | None:

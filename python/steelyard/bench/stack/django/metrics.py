@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from steelyard.analyze import checks
 from steelyard.bench.benchmark import Outcome
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.metrics import load_metrics, operation_metrics, per_second, value
@@ -17,7 +18,7 @@ from steelyard.bench.stack.cassandra.garbage import gc_metrics
 from steelyard.bench.stack.cassandra.node import GC_LOG
 from steelyard.bench.stack.django.servers import Servers, dead_workers
 from steelyard.bench.stack.processor import CpuTime
-from steelyard.records import Check, Level, LoadResult, Metric, read
+from steelyard.records import Check, LoadResult, Metric, read
 from steelyard.stats import steady
 
 if TYPE_CHECKING:
@@ -126,25 +127,12 @@ def _workers(servers: Servers) -> Check:
     """Return whether all workers of uWSGI lived: its master replaces those that die."""
     deaths = [] if servers.uwsgi is None else dead_workers(servers.uwsgi.log)
     claim = f"{len(deaths)} workers of uWSGI died: {', '.join(deaths[:3])}" if deaths else "no worker died"
-    return Check(
-        id="workers",
-        level=Level.INVALID if deaths else Level.VALID,
-        claim=claim,
-        value=len(deaths),
-        bound=0,
-        unit="count",
-    )
+    return checks.measured("workers", len(deaths), claim)
 
 
 def _answers(load: LoadResult) -> Check:
     """Return whether every answer was one of a view: a redirect does no work."""
     classes = load.requests.answers_by_class or {}
     other = sum(count for name, count in classes.items() if name in ("1xx", "3xx"))
-    return Check(
-        id="answers",
-        level=Level.INVALID if other else Level.VALID,
-        claim=f"{other} answers were redirects" if other else "no answer was a redirect",
-        value=other,
-        bound=0,
-        unit="count",
-    )
+    claim = f"{other} answers were redirects" if other else "no answer was a redirect"
+    return checks.measured("answers", other, claim)

@@ -8,9 +8,10 @@ Not here: CPU time of processes (``processor``), judging (``analyze.verdict``).
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from steelyard.analyze import checks
 from steelyard.bench.load.metrics import value
 from steelyard.bench.stack.hadoop.jobs import Phase, Round
-from steelyard.records import Check, Level, Metric
+from steelyard.records import Check, Metric
 
 _SHORT = "the tasks took less than 1 ms"
 
@@ -77,7 +78,7 @@ def result_check(results: Mapping[str, Any]) -> Check:
     else:
         against = "with each other" if results["first_run"] else "with the first run of these data"
         claim = f"results agree {against}: checksum {results['expected']}"
-    return _check("result", not wrong, claim, len(wrong) / len(results["found"]))
+    return checks.measured("result", len(wrong) / len(results["found"]), claim)
 
 
 def documents_check(results: Mapping[str, Any], documents: int, verb: str) -> Check:
@@ -88,7 +89,7 @@ def documents_check(results: Mapping[str, Any], documents: int, verb: str) -> Ch
         if wrong
         else f"all {documents} documents were {verb}"
     )
-    return _check("documents", not wrong, claim, len(wrong) / len(results["found"]))
+    return checks.measured("documents", len(wrong) / len(results["found"]), claim)
 
 
 def tasks_check(rounds: Sequence[Round]) -> Check:
@@ -96,15 +97,4 @@ def tasks_check(rounds: Sequence[Round]) -> Check:
     failed = sum(job.failed_attempts for each in rounds for job in each.jobs)
     tasks = int(sum(each.total("tasks") for each in rounds))
     claim = f"{failed} of {tasks} tasks failed" if failed else f"all {tasks} tasks succeeded"
-    return _check("failed-tasks", not failed, claim, failed / tasks)
-
-
-def _check(name: str, holds: bool, claim: str, ratio: float) -> Check:
-    return Check(
-        id=name,
-        level=Level.VALID if holds else Level.INVALID,
-        claim=claim,
-        value=ratio,
-        bound=0.0,
-        unit="ratio",
-    )
+    return checks.measured("failed-tasks", failed / tasks, claim)
