@@ -1,12 +1,10 @@
-"""The document on TaoBench lists what the code has: checks of the verdict, parameters with their defaults."""
+"""The document on TaoBench lists what the code has: parameters with their defaults."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from pathlib import Path
 
-from steelyard.analyze import utilisation, verdict
 from steelyard.bench.tao.parameters import PARAMETERS
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "concepts" / "tao.md").read_text(encoding="utf-8")
@@ -15,16 +13,6 @@ TEXT = (Path(__file__).resolve().parents[3] / "docs" / "concepts" / "tao.md").re
 def first_column(heading: str) -> set[str]:
     section = TEXT.partition(heading)[2].partition("\n## ")[0].partition("\n### ")[0]
     return set(re.findall(r"^\| `([a-z_-]+)` \|", section, flags=re.MULTILINE))
-
-
-def test_every_check_of_the_verdict_is_explained() -> None:
-    source = inspect.getsource(verdict)
-    ids = set(re.findall(r'\bid="([a-z-]+)"', source))
-    ids |= set(re.findall(r'_share\(\s*"([a-z-]+)"', source))
-    assert len(ids) > 10
-    # What holds for all benchmarks whose servers are to fill their CPUs is in a module of its own.
-    ids.add(utilisation.CPU_REACHED)
-    assert first_column("## Checks of the verdict") == ids
 
 
 def test_the_parameters_named_are_parameters() -> None:
