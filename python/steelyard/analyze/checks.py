@@ -5,7 +5,8 @@ In: that file. Out: `CONSTANTS`, what the table says of a check (`declared`), a 
 each bound has its value; the data plane embeds the same file (``crates/record``).
 
 Invariants: a check's unit is never typed where it is made, nor are its bounds unless they depend on the run.
-Advice is looked up and not recorded, so that old runs get today's.
+Advice is looked up and not recorded, so that old runs get today's. A benchmark of another package makes a
+`Check` by itself, and has no advice here.
 Not here: what is compared with the bounds (``verdict``, benchmarks, ``crates/load``, ``crates/tax``).
 """
 
