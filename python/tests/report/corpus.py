@@ -45,7 +45,7 @@ class _Visible(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.texts: list[str] = []
-        self.drawn = ""
+        self.chart_data = ""
         self._open: list[str] = []
         self._is_data = False
 
@@ -61,7 +61,7 @@ class _Visible(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._is_data:
-            self.drawn += data
+            self.chart_data += data
         elif not self._open and (text := " ".join(data.split())):
             self.texts.append(text)
 
@@ -143,9 +143,9 @@ def _visible(page: Path) -> tuple[str, str]:
     """Return what a page shows, a text a line, and what its script draws, a chart a line."""
     reader = _Visible()
     reader.feed(page.read_text())
-    drawn = json.loads(reader.drawn or "{}")
-    charts = [json.dumps(chart, sort_keys=True) for chart in drawn.pop("charts", [])]
-    return "\n".join(reader.texts), "\n".join([json.dumps(drawn, sort_keys=True), *charts])
+    data = json.loads(reader.chart_data or "{}")
+    charts = [json.dumps(chart, sort_keys=True) for chart in data.pop("charts", [])]
+    return "\n".join(reader.texts), "\n".join([json.dumps(data, sort_keys=True), *charts])
 
 
 def _answer(name: str, question: Question, folder: Path, out: Path) -> str:

@@ -139,7 +139,7 @@ def test_of_the_kernels_time_the_whole_explains_no_less_than_a_part() -> None:
     assert part.explained_ratio == pytest.approx(0.75 * 0.41)
 
 
-def test_one_thread_is_not_told_to_hand_off_less() -> None:
+def test_one_thread_has_no_advice_on_hand_offs() -> None:
     seen = sampled(categories={"kernel_scheduling": 0.3})
     assert seen.target is not None
     steps = {

@@ -330,7 +330,7 @@ def test_the_table_of_operations_has_each_with_its_percentiles(tmp_path):
     data = data_of(tmp_path)
     load = read(LoadResult, tmp_path / "load.json")
     [table] = operation_section(data, "view").tables
-    assert table.columns[0] == "view"
+    assert table.columns[0].name == "view"
     assert [row[0].text for row in table.rows] == [name.replace("_", " ") for name in load.operations]
     assert all(len(row) == len(table.columns) for row in table.rows)
     assert operation_section(SimpleNamespace(folder=tmp_path / "none")) is None
