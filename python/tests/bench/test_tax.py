@@ -17,12 +17,12 @@ from steelyard.decide import Refusal, Score, score
 from steelyard.decide.baseline import build
 from steelyard.machine import snapshot
 from steelyard.records import Machine, Run, RunStatus, TaxBenchmark, TaxResult, Verdict, read
+from tests.calling import call
 
 
 def run_tax(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run ``steelyard run tax`` and return how it ended."""
-    command = [sys.executable, "-m", "steelyard.cli.main", "run", "tax", "--tier", "smoke", "--out", str(out)]
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    return call("run", "tax", "--tier", "smoke", "--out", str(out), *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,13 @@
 """The guide on comparing variants: its commands work as they stand."""
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from steelyard.bench.operations.sources import parse_all
+from tests.calling import call
 from tests.cli.test_documents import hold
 from tests.experiment.test_curves import wide
 
@@ -31,8 +29,7 @@ def test_the_file_of_the_guide_works(tmp_path: Path) -> None:
     wide(tmp_path / "curves.csv")
     text = GUIDE.read_text().partition("```toml\n")[2].partition("```")[0]
     (tmp_path / "two.toml").write_text(text)
-    words = [str(Path(sys.executable).with_name("steelyard")), "experiment", "--json", "two.toml"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    done = call("experiment", "--json", "two.toml", folder=tmp_path)
     assert done.returncode in (0, 1), done.stderr
     document = json.loads(done.stdout)
     hold(document)
@@ -51,8 +48,7 @@ def test_a_command_of_the_guide_works(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text(
         "import random\nfor i in range(40): print('rate', (100 - 60 * 0.7**i) * random.gauss(1, 0.01))\n"
     )
-    words = [str(Path(sys.executable).with_name("steelyard")), "experiment", "--json", *words[2:]]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    done = call("experiment", "--json", *words[2:], folder=tmp_path)
     assert done.returncode in (0, 1), done.stderr
     document = json.loads(done.stdout)
     hold(document)
@@ -65,25 +61,19 @@ def test_a_command_of_the_guide_works(words: list[str], tmp_path: Path) -> None:
 def test_the_pilot_of_the_guide_works(tmp_path: Path) -> None:
     (words,) = (words for words in COMMANDS if words[2] == "--pilot")
     (tmp_path / "words").write_text("\n".join(f"word {number}" for number in range(50_000)))
-    words = [str(Path(sys.executable).with_name("steelyard")), "experiment", "--json", *words[2:]]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    done = call("experiment", "--json", *words[2:], folder=tmp_path)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     hold(document)
     assert len(document["needs"]) == 4
 
 
-def test_flags_of_the_longer_examples_exist() -> None:
+def test_flags_of_the_longer_examples_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     text = GUIDE.read_text().replace("\\\n", " ")
     longer = [shlex.split(line) for line in text.splitlines() if line.startswith("steelyard experiment ")]
     assert len(longer) == 2
-    shown = subprocess.run(
-        [str(Path(sys.executable).with_name("steelyard")), "experiment", "--help"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "COLUMNS": "200"},
-    )
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = call("experiment", "--help")
     flags = {word for words in longer for word in words if word.startswith("--")}
     assert flags >= {"--ops", "--hosts", "--guard"}
     assert not {flag for flag in flags if flag not in shown.stdout}

@@ -13,13 +13,12 @@ import pytest
 
 from steelyard._base import UsageError
 from steelyard.experiment.curves import read_curves
+from tests.calling import call
 from tests.cli.test_documents import hold
-
-STEELYARD = Path(sys.executable).with_name("steelyard")
 
 
 def experiment(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(STEELYARD), "experiment", *words], capture_output=True, text=True, timeout=60)
+    return call("experiment", *words)
 
 
 def answers(*words: str) -> dict[str, Any]:

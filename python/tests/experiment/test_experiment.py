@@ -16,6 +16,7 @@ import pytest
 
 from steelyard.bench import scratch
 from steelyard.experiment.design import orders
+from tests.calling import call
 from tests.cli.test_documents import hold
 
 STEELYARD = Path(sys.executable).with_name("steelyard")
@@ -31,10 +32,10 @@ COUNT = (
 
 def steelyard(folder: Path, *words: str, code: int | None = 0) -> dict[str, Any]:
     """Run ``steelyard experiment`` with ``--json``; return its document."""
-    command = [str(STEELYARD), "experiment", *words]
-    at = words.index("--") + 2 if "--" in words else len(command)
+    command = ["experiment", *words]
+    at = words.index("--") + 1 if "--" in words else len(command)
     command[at:at] = ["--json", "--out", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = call(*command)
     assert code in (None, done.returncode), done.stderr + done.stdout
     document: dict[str, Any] = json.loads(done.stdout)
     hold(document)
@@ -118,9 +119,8 @@ def test_two_arms_that_are_alike_are_never_better_or_worse(tmp_path: Path) -> No
 
 
 def test_an_arm_that_fails_ends_it_with_its_words(tmp_path: Path) -> None:
-    command = [str(STEELYARD), "experiment", "--out", str(tmp_path), "--a", "true"]
-    done = subprocess.run(
-        [*command, "--b", "sh -c 'echo no licence >&2; exit 3'"], capture_output=True, text=True, timeout=60
+    done = call(
+        "experiment", "--out", str(tmp_path), "--a", "true", "--b", "sh -c 'echo no licence >&2; exit 3'"
     )
     assert done.returncode == 4
     assert "arm b gave no value 3 times in a row: sh exited with code 3: no licence" in done.stderr
@@ -162,8 +162,7 @@ def test_an_arm_that_fails_ends_it_with_its_words(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_experiment_is_refused(tmp_path: Path, words: list[str], message: str) -> None:
-    command = [str(STEELYARD), "experiment", "--out", str(tmp_path / "runs"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = call("experiment", "--out", str(tmp_path / "runs"), *words)
     assert done.returncode in (2, 3)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -210,23 +209,14 @@ def test_an_experiment_that_was_stopped_goes_on(tmp_path: Path, kill: signal.Sig
     assert trials(tmp_path / "runs") == 3
     (tmp_path / "go").touch()
     (tmp_path / "count").write_text("9")
-    done = subprocess.run(
-        [str(STEELYARD), "experiment", "--resume", str(folder), "--json"],
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
+    done = call("experiment", "--resume", str(folder), "--json")
     document = json.loads(done.stdout)
     assert document["status"] == "complete"
     made = record(document)["trials"]
     assert [(one["block"], one["arm"]) for one in made] == [
         (block, arm) for block, order in enumerate(orders(["1", "2"], 4, 3)) for arm in order
     ]
-    listed = subprocess.run(
-        [str(STEELYARD), "list", "runs", "--runs", str(tmp_path / "runs"), "--json"],
-        capture_output=True,
-        text=True,
-    )
+    listed = call("list", "runs", "--runs", str(tmp_path / "runs"), "--json")
     hold(json.loads(listed.stdout))
     (entry,) = json.loads(listed.stdout)["experiments"]
     assert (entry["experiment_id"], entry["status"], list(entry["outcomes"])) == (
@@ -234,9 +224,7 @@ def test_an_experiment_that_was_stopped_goes_on(tmp_path: Path, kill: signal.Sig
         "complete",
         ["2"],
     )
-    again = subprocess.run(
-        [str(STEELYARD), "experiment", "--resume", str(folder)], capture_output=True, text=True
-    )
+    again = call("experiment", "--resume", str(folder))
     assert again.returncode == 2
     assert "is complete" in again.stderr
 
@@ -260,8 +248,8 @@ def test_an_experiment_that_was_stopped_goes_on(tmp_path: Path, kill: signal.Sig
 def test_it_goes_on_only_where_it_began(
     tmp_path: Path, file: str, change: dict[str, Any] | None, message: str
 ) -> None:
-    words = [str(STEELYARD), "experiment", "--out", str(tmp_path), "--a", "true", "--b", "false"]
-    assert subprocess.run(words, capture_output=True, text=True, timeout=60).returncode == 4
+    words = ["experiment", "--out", str(tmp_path), "--a", "true", "--b", "false"]
+    assert call(*words).returncode == 4
     (folder,) = tmp_path.iterdir()
     path = folder / file
     if change is None:
@@ -269,15 +257,11 @@ def test_it_goes_on_only_where_it_began(
     else:
         path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     trials_before = trials(tmp_path)
-    done = subprocess.run(
-        [str(STEELYARD), "experiment", "--resume", str(folder)], capture_output=True, text=True, timeout=60
-    )
+    done = call("experiment", "--resume", str(folder))
     assert done.returncode == 2
     assert f"{folder.name} {message}" in done.stderr
     assert trials(tmp_path) == trials_before
-    shown = subprocess.run(
-        [str(STEELYARD), "list", "runs", "--runs", str(tmp_path)], capture_output=True, text=True
-    )
+    shown = call("list", "runs", "--runs", str(tmp_path))
     assert folder.name in shown.stdout
 
 
@@ -289,7 +273,9 @@ def test_it_goes_on_only_where_it_began(
     ],
     ids=lambda words: words[0],
 )
-def test_what_a_killed_run_left_is_undone_first(tmp_path: Path, words: list[str]) -> None:
+def test_what_a_killed_run_left_is_undone_first(
+    tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     left = tmp_path / "left"
     left.mkdir()
     journal = tmp_path / "state" / "steelyard" / "undo"
@@ -297,15 +283,10 @@ def test_what_a_killed_run_left_is_undone_first(tmp_path: Path, words: list[str]
     entry = {"kind": scratch.KIND, "module": scratch.__name__, "details": {"path": str(left)}}
     whose = {"pid": 1, "start_ticks": 0, "boot_id": "an earlier one"}
     (journal / "killed.json").write_text(json.dumps({**entry, **whose}))
-    command = [str(STEELYARD), *(word.format(left) for word in words)]
-    command[2:2] = ["--out", str(tmp_path / "runs")]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
-    )
+    command = [word.format(left) for word in words]
+    command[1:1] = ["--out", str(tmp_path / "runs")]
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    done = call(*command)
     # Each trial fails while the folder is there.
     assert done.returncode in (0, 1), done.stderr
     assert "undid a change of a killed run" in done.stderr

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.experiment.test_experiment import COUNT, STEELYARD, record, steelyard
+from tests.calling import call
+from tests.experiment.test_experiment import COUNT, record, steelyard
 
 PROGRAM = (
     f"{COUNT};x,y=float(sys.argv[2]),float(sys.argv[3]);u=random.Random(k).uniform;"
@@ -67,8 +67,7 @@ def test_listed_arms_may_be_commands(tmp_path: Path) -> None:
     assert (answer["arm"], answer["blocks"]) == ("long", 4)
     assert answer["ratio"] > 1.5
     assert document["by_factor"] == {}
-    again = [str(STEELYARD), "experiment", str(file), "--plan", "--out", str(tmp_path / "runs")]
-    assert "to see 1 %" in subprocess.run(again, capture_output=True, text=True, timeout=60).stdout
+    assert "to see 1 %" in call("experiment", str(file), "--plan", "--out", str(tmp_path / "runs")).stdout
 
 
 @pytest.mark.parametrize(
@@ -95,8 +94,7 @@ def test_listed_arms_may_be_commands(tmp_path: Path) -> None:
 def test_a_file_that_is_no_experiment_is_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "bad.toml"
     file.write_text(text)
-    command = [str(STEELYARD), "experiment", str(file), "--out", str(tmp_path / "runs")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = call("experiment", str(file), "--out", str(tmp_path / "runs"))
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -106,7 +104,6 @@ def test_a_file_that_is_no_experiment_is_refused(tmp_path: Path, text: str, mess
 def test_flags_beside_a_file_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "one.toml"
     file.write_text("command = 'true {x}'\n[factors]\nx = [1, 2]")
-    command = [str(STEELYARD), "experiment", str(file), "--blocks", "5"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = call("experiment", str(file), "--blocks", "5")
     assert done.returncode == 2
     assert "only --out, --plan, --pilot, --report and --json go with it" in done.stderr

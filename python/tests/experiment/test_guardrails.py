@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.calling import call
 from tests.experiment.test_curves import answers, experiment, wide
-from tests.experiment.test_experiment import COUNT, STEELYARD, record, steelyard
+from tests.experiment.test_experiment import COUNT, record, steelyard
 
 PROGRAM = (
     f"{COUNT};n=float(sys.argv[2]);u=random.Random(k).uniform;"
@@ -53,18 +53,16 @@ def test_a_breach_is_called_so_though_the_metric_is_better(tmp_path: Path) -> No
     assert breached["confidence"] == answer["confidence"] == pytest.approx(1 - 0.05 / 3)
     assert all({"p99", "rss"} <= set(trial["readings"]) for trial in record(document)["trials"])
     assert "breaches p99" in page.read_text()
-    shown = subprocess.run(
-        [str(STEELYARD), "experiment", document["directory"]], capture_output=True, text=True, timeout=60
-    )
+    shown = call("experiment", document["directory"])
     assert "1 breaches p99 against 0, though it is better by rate" in shown.stdout
     # `compare` reads the same record.
     words = ["compare", Path(document["directory"]).name, "--runs", str(tmp_path / "runs")]
-    compared = subprocess.run([str(STEELYARD), *words], capture_output=True, text=True, timeout=60)
+    compared = call(*words)
     assert (compared.returncode, compared.stdout.partition("record:")[0]) == (
         1,
         shown.stdout.partition("record:")[0],
     )
-    refused = subprocess.run([str(STEELYARD), *words, "latest"], capture_output=True, text=True, timeout=60)
+    refused = call(*words, "latest")
     assert refused.returncode == 2
     assert "is an experiment, which compares its arms itself" in refused.stderr
 
@@ -138,8 +136,7 @@ def test_a_guardrail_that_is_zero_is_judged_by_its_means(
     ],
 )
 def test_guardrails_that_do_not_fit_are_refused(tmp_path: Path, words: list[str], message: str) -> None:
-    command = [str(STEELYARD), "experiment", "--out", str(tmp_path / "runs"), "--a", "true", "--b", "false"]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60)
+    done = call("experiment", "--out", str(tmp_path / "runs"), "--a", "true", "--b", "false", *words)
     assert done.returncode == 2
     assert message in done.stderr
     assert not (tmp_path / "runs").exists()
@@ -150,6 +147,6 @@ def test_a_metric_whose_direction_is_not_known_is_no_guardrail(tmp_path: Path) -
     short = [word for name in ("measure", "warmup_min", "warmup_max") for word in ("--set", f"{name}=1")]
     words = ["tao", "--tier", "smoke", "--a", "memory=8MiB", "--b", "memory=32MiB", *short]
     words = ["experiment", "--out", str(tmp_path), *words, "--guard", "hit_ratio=5%"]
-    done = subprocess.run([str(STEELYARD), *words], capture_output=True, text=True, timeout=100)
+    done = call(*words)
     assert done.returncode == 2
     assert "--guard hit_ratio: tao does not say which way is worse" in done.stderr

@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.calling import call
 from tests.experiment.test_experiment import COUNT, STEELYARD, record, start, steelyard, until
 from tests.ssh_server import SshServer, serving
 
@@ -144,8 +144,7 @@ def _running(marker: str) -> list[str]:
 
 def test_a_command_that_fails_on_a_host_says_where(ssh: SshServer, tmp_path: Path) -> None:
     arms = ["--a", "true", "--b", "sh -c 'echo no licence >&2; exit 3'"]
-    command = [str(STEELYARD), "experiment", "--out", str(tmp_path), *hosts(ssh, "localhost", ssh.address)]
-    done = subprocess.run([*command, *arms], capture_output=True, text=True, timeout=100)
+    done = call("experiment", "--out", str(tmp_path), *hosts(ssh, "localhost", ssh.address), *arms)
     assert done.returncode == 4
     assert "arm b gave no value 3 times in a row" in done.stderr
     assert "sh exited with code 3: no licence" in done.stderr
@@ -164,8 +163,7 @@ def test_a_command_that_fails_on_a_host_says_where(ssh: SshServer, tmp_path: Pat
     ],
 )
 def test_what_are_no_two_hosts_is_refused(tmp_path: Path, words: list[str], message: str) -> None:
-    command = [str(STEELYARD), "experiment", "--out", str(tmp_path / "runs"), "--a", "true", "--b", "false"]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60)
+    done = call("experiment", "--out", str(tmp_path / "runs"), "--a", "true", "--b", "false", *words)
     assert done.returncode in (2, 3)
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from steelyard._base.long_logs import release_middle, shorten
 from steelyard.bench import executor
 from steelyard.cli.main import invoke
+from tests.calling import call
 
 PRINTS = "import sys; [sys.stdout.write('x' * 1048575 + chr(10)) for _ in range(200)]; print('rate 7')"
 
@@ -69,14 +69,9 @@ def test_a_log_that_grows_gives_its_middle_back(tmp_path: Path) -> None:
 
 def test_colours_of_a_trial_stay_in_its_log(tmp_path: Path) -> None:
     fails = "printf '\\033[31mred\\033[0m \\033]0;title\\007 word\\n' >&2; exit 3"
-    done = subprocess.run(
-        [
-            *(str(Path(sys.executable).with_name("steelyard")), "experiment", "--blocks", "4"),
-            *("--out", str(tmp_path / "runs"), "--a", f'sh -c "{fails}"', "--b", "true"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=110,
+    done = call(
+        *("experiment", "--blocks", "4"),
+        *("--out", str(tmp_path / "runs"), "--a", f'sh -c "{fails}"', "--b", "true"),
     )
     said = done.stdout + done.stderr
     assert "\x1b" not in said

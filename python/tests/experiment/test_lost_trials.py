@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,8 +9,9 @@ import pytest
 
 from steelyard._base import EnvironmentLacksError
 from steelyard.experiment.workload import make_way
+from tests.calling import call
 from tests.experiment.test_curves import answers, experiment
-from tests.experiment.test_experiment import COUNT, STEELYARD, steelyard
+from tests.experiment.test_experiment import COUNT, steelyard
 
 
 def curves(path: Path, *, lost: dict[str, int]) -> str:
@@ -108,9 +108,7 @@ def test_a_command_that_crashes_often_does_not_win(tmp_path: Path) -> None:
     )
     (answer,) = document["answers"]
     assert (answer["outcome"], answer["by_metric"]) == ("unreliable", "better")
-    listed = subprocess.run(
-        [str(STEELYARD), "list", "runs", "--runs", str(tmp_path / "runs")], capture_output=True, text=True
-    )
+    listed = call("list", "runs", "--runs", str(tmp_path / "runs"))
     assert "2 unreliable" in listed.stdout
 
 

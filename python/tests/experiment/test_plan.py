@@ -16,12 +16,13 @@ from steelyard.cli.experiment import begin
 from steelyard.experiment.alike import is_alike
 from steelyard.records.experiment import Experiment, ExperimentArm
 from steelyard.stats.contrasts import blocks_needed
+from tests.calling import call
 from tests.cli.test_documents import hold
-from tests.experiment.test_experiment import COUNT, STEELYARD, start, trials, until
+from tests.experiment.test_experiment import COUNT, start, trials, until
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(STEELYARD), "experiment", *words], capture_output=True, text=True, timeout=100)
+    return call("experiment", *words)
 
 
 def sweep(folder: Path) -> list[str]:

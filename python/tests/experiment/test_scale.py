@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from steelyard.experiment.cpu_time import cpu_ticks
+from tests.calling import call
 from tests.cli.test_documents import hold
 from tests.experiment.test_scale_guide import FILES
 
@@ -27,8 +28,7 @@ GOLDEN = Path(__file__).resolve().parents[3] / "schemas" / "golden"
 def scale(folder: Path, *words: str, codes: tuple[int, ...] = (0, 1)) -> dict[str, Any]:
     """Run ``steelyard scale`` with ``--json``; return its document."""
     at = words.index("--") if "--" in words else len(words)
-    command = [str(STEELYARD), "scale", *words[:at], "--json", "--out", str(folder), *words[at:]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    done = call("scale", *words[:at], "--json", "--out", str(folder), *words[at:])
     assert done.returncode in codes, done.stderr + done.stdout
     document: dict[str, Any] = json.loads(done.stdout)
     hold(document)
@@ -119,14 +119,7 @@ def test_each_trial_has_the_cpus_of_its_step_and_nothing_else(tmp_path: Path) ->
         assert set(map(int, seen)) <= set(USABLE)
     assert all(trial["readings"]["operations"] == int(trial["arm"]) for trial in record["trials"])
     # The same folder again, and as an experiment.
-    again = json.loads(
-        subprocess.run(
-            [str(STEELYARD), "scale", document["source"], "--json"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        ).stdout
-    )
+    again = json.loads(call("scale", document["source"], "--json").stdout)
     assert again["steps"] == document["steps"]
 
 
@@ -139,8 +132,7 @@ def test_any_number_of_the_output_is_shown_by_step(tmp_path: Path) -> None:
     assert document["steps"][0]["readings"]["queue depth"] == 7
     assert document["steps"][0]["readings"]["latency_p99_ns"] == 3000
     assert document["steps"][0]["readings"]["faults"] == 0
-    command = [str(STEELYARD), "scale", document["source"], "--format", "csv"]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    shown = call("scale", document["source"], "--format", "csv").stdout
     (first,) = csv.DictReader(shown.splitlines())
     assert (first["CPUs"], first["queue depth"]) == ("1", "7")
 
@@ -166,9 +158,7 @@ def test_a_curve_that_was_killed_goes_on(tmp_path: Path) -> None:
     process.wait()
     (folder,) = (tmp_path / "runs").iterdir()
     (tmp_path / "go").touch()
-    refused = subprocess.run(
-        [str(STEELYARD), "experiment", "--resume", str(folder)], capture_output=True, text=True, timeout=60
-    )
+    refused = call("experiment", "--resume", str(folder))
     assert refused.returncode == 2
     assert "is a scaling curve" in refused.stderr
     document = scale(tmp_path, "--resume", str(folder), "--no-profile")
@@ -194,7 +184,7 @@ def test_a_curve_measured_elsewhere_is_read_with_its_profiles(tmp_path: Path) ->
     assert document["limits"][0]["claim"].startswith(
         "throughput grows by 4.3% only from 8 to 16 CPUs, and falls from 16 to 32"
     )
-    done = subprocess.run([str(STEELYARD), "scale", *words], capture_output=True, text=True, timeout=60)
+    done = call("scale", *words)
     assert "function that grew most: lock_slow, from 5.00% to 80.00% of cycles" in done.stdout
     assert "2,000.00" in done.stdout
     assert "lock_slow" in (tmp_path / "page.html").read_text()
@@ -220,9 +210,8 @@ def test_other_numbers_of_cpus_are_predicted_in_every_medium(tmp_path: Path) -> 
     assert document["model"]["cores"] == 16
     prediction = scale(tmp_path, *words, "--sibling-worth", "0.25")["predictions"][-1]
     assert prediction["ops_per_s"] == pytest.approx(1.25 * cores["ops_per_s"])
-    command = [str(STEELYARD), "scale", *words, "--format"]
     for medium in ("table", "jsonl"):
-        done = subprocess.run([*command, medium], capture_output=True, text=True, timeout=60)
+        done = call("scale", *words, "--format", medium)
         assert "CPUs beyond 16 are siblings" in done.stdout
     assert "Predicted throughput of a trial" in (tmp_path / "page.html").read_text()
 
@@ -257,8 +246,7 @@ def test_other_numbers_of_cpus_are_predicted_in_every_medium(tmp_path: Path) -> 
     ],
 )
 def test_what_is_no_curve_is_refused_in_one_line(tmp_path: Path, words: list[str], message: str) -> None:
-    command = [str(STEELYARD), "scale", "--out", str(tmp_path / "runs"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    done = call("scale", "--out", str(tmp_path / "runs"), *words, folder=tmp_path)
     assert done.returncode != 0
     assert message in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
@@ -268,9 +256,7 @@ def test_a_malformed_profile_is_refused(tmp_path: Path) -> None:
     (tmp_path / "curve.csv").write_text("cpus,ops_per_s\n1,100\n2,150\n")
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 20)
     words = ["--from", "curve.csv", "--profile-low", "noise", "--profile-high", "noise"]
-    done = subprocess.run(
-        [str(STEELYARD), "scale", *words], capture_output=True, text=True, timeout=60, cwd=tmp_path
-    )
+    done = call("scale", *words, folder=tmp_path)
     assert done.returncode == 2
     assert "noise" in done.stderr
     assert "Traceback" not in done.stderr

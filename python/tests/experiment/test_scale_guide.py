@@ -5,12 +5,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from steelyard.analyze.scaling.measured import COLUMNS
+from tests.calling import call
 from tests.cli.test_documents import hold
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "scale.md"
@@ -23,8 +23,9 @@ COMMANDS = [shlex.split(line) for line in LINES if line.split()[0] in ("cc", "db
 def run(words: list[str], folder: Path) -> str:
     if words[0] == "steelyard":
         at = words.index("--") if "--" in words else len(words)
-        words = [str(Path(sys.executable).with_name("steelyard")), *words[1:at], "--json", *words[at:]]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=200)
+        done = call(*words[1:at], "--json", *words[at:], folder=folder)
+    else:
+        done = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=200)
     # Whether a curve is flat depends on who else has this machine's CPUs.
     assert done.returncode in (0, 1), done.stderr
     return done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -18,7 +17,8 @@ from steelyard.bench.clock import SystemClock
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment import begin
 from steelyard.experiment.live import LiveTrials
-from tests.experiment.test_experiment import STEELYARD, record, start, steelyard, until
+from tests.calling import call
+from tests.experiment.test_experiment import record, start, steelyard, until
 
 SET = "import sys,urllib.request;urllib.request.urlopen(sys.argv[1]).read()"
 
@@ -140,17 +140,7 @@ def test_the_first_variant_is_applied_again_whatever_ends_it(
         assert service.rate() == 1234
         assert len(list(journal.iterdir())) == 1
         # The next start of anything that measures.
-        command = [
-            str(STEELYARD),
-            "experiment",
-            "--out",
-            str(tmp_path / "next"),
-            "--a",
-            "false",
-            "--b",
-            "true",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = call("experiment", "--out", str(tmp_path / "next"), "--a", "false", "--b", "true")
         assert "undid a change of a killed run: variant of a service" in done.stderr
     assert service.rate() == 1000
     assert list(journal.iterdir()) == []
@@ -177,8 +167,7 @@ def test_what_is_no_experiment_with_a_service_is_refused(
     log.write_text("one\n")
     sources = ["--ops", f"log,name=one:{log}", "--ops", f"log,name=two:{log}"]
     words = [word.replace("{log}", str(log)) for word in words]
-    command = [str(STEELYARD), "experiment", "--out", str(tmp_path / "runs"), *sources, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=dict(os.environ))
+    done = call("experiment", "--out", str(tmp_path / "runs"), *sources, *words)
     assert done.returncode in (2, 3)
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from steelyard.experiment.numa.verdict import Matters
+from tests.calling import call
 from tests.cli.test_documents import hold
 from tests.machine.trees import recorded
 from tests.shared_folder import made_once
@@ -20,11 +19,10 @@ from tests.shared_folder import made_once
 GUIDE = Path(__file__).resolve().parents[4] / "docs" / "guides" / "numa.md"
 TEXT = GUIDE.read_text()
 COMMANDS = [shlex.split(line) for line in TEXT.splitlines() if line.startswith("    steelyard ")]
-STEELYARD = str(Path(sys.executable).with_name("steelyard"))
 
 
 def run(folder: Path, words: list[str]) -> tuple[int, Any]:
-    done = subprocess.run([STEELYARD, *words], capture_output=True, text=True, cwd=folder, timeout=100)
+    done = call(*words, folder=folder)
     assert done.returncode in (0, 1, 3), done.stderr
     assert "Traceback" not in done.stderr
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
@@ -34,7 +32,7 @@ def store(folder: Path) -> None:
     """Make the fleet of the guide."""
     words = ["fleet", "simulate", "--machines", "16", "--days", "1", "--step-s", "300", "--episodes", "0"]
     words += ["--seed", "7", "--store", str(folder)]
-    subprocess.run([STEELYARD, *words], capture_output=True, check=True, timeout=100)
+    assert call(*words).returncode == 0
 
 
 def of(option: str) -> list[str]:
@@ -100,13 +98,7 @@ def test_production_beside_laboratory(tmp_path: Path) -> None:
     assert agreements[1]["agrees"] == "agree"
     assert agreements[1]["production"]["low"] > 1
     assert code in (0, 1)
-    absent = subprocess.run(
-        [STEELYARD, *[word if word != "row-store" else "nobody" for word in words]],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=100,
-    )
+    absent = call(*[word if word != "row-store" else "nobody" for word in words], folder=tmp_path)
     assert absent.returncode == 1
     assert "job nobody: no sample has a NUMA score" in absent.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from steelyard.experiment.numa.scenarios import Scenarios, scenarios_of
 from steelyard.machine.layout import Layout
 from tests.bench.placement.layouts import layout_of, renumbered
 from tests.bench.placement.test_invariants import MACHINES, layout
+from tests.calling import call
 from tests.cli.test_documents import hold
 from tests.machine.trees import ARCHIVES, RECORDED
 
-STEELYARD = Path(sys.executable).with_name("steelyard")
 WITHOUT = {
     # One node with CPUs and memory, or none.
     *("five caches", "two CPUs", "one core", "one CPU", "a CPU a node"),
@@ -121,8 +120,7 @@ def test_arms_are_alone_then_beside_each_co_runner() -> None:
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [str(STEELYARD), "numa", "experiment", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+    return call("numa", "experiment", *words)
 
 
 @pytest.mark.skipif("32intel64-2p8co2t+8ve" not in ARCHIVES, reason=f"no recorded machines in {RECORDED}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +25,10 @@ from steelyard.experiment.numa.workload import ScenarioTrials
 from steelyard.experiment.workload import Measured
 from steelyard.machine.tree import Tree
 from steelyard.records.experiment import ExperimentArm, ExperimentPlacement
+from tests.calling import call
 from tests.cli.test_documents import hold
 from tests.machine.trees import write_tree
 
-STEELYARD = Path(sys.executable).with_name("steelyard")
 CPUS = sorted(os.sched_getaffinity(0))
 MIB = 1 << 20
 WORK = "import time;x=bytearray(20<<20);t=time.process_time()\nwhile time.process_time()-t<0.1:pass"
@@ -158,9 +157,7 @@ def test_an_experiment_is_shown_by_both_commands(tmp_path: Path) -> None:
     assert len(made.trials) == 15
     assert all(one.read_back is not None for one in made.trials)
     for words in (["numa", "experiment"], ["experiment"]):
-        done = subprocess.run(
-            [str(STEELYARD), *words, str(tmp_path), "--json"], capture_output=True, text=True, timeout=60
-        )
+        done = call(*words, str(tmp_path), "--json")
         document = json.loads(done.stdout)
         hold(document)
         assert document["kind"] == "numa_experiment"
@@ -171,9 +168,7 @@ def test_an_experiment_is_shown_by_both_commands(tmp_path: Path) -> None:
     best = cluster["best"]
     if best is not None:
         assert best["command"].startswith(f"steelyard-exec --cpus {CPUS[0]} --memory-nodes 0 -- ")
-    shown = subprocess.run(
-        [str(STEELYARD), "numa", "experiment", str(tmp_path)], capture_output=True, text=True, timeout=60
-    )
+    shown = call("numa", "experiment", str(tmp_path))
     assert "1 threads, pages 100% on node 0" in " ".join(shown.stdout.split())
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,8 @@ import pytest
 from steelyard._base import UsageError
 from steelyard.experiment.numa.figures import read_figures
 from steelyard.experiment.numa.production import Agrees, Cost, compare
+from tests.calling import call
 from tests.cli.test_documents import hold
-
-STEELYARD = Path(sys.executable).with_name("steelyard")
 
 CLUSTER_DOCS = {1: 1.0, 2: 0.985, 3: 0.88}
 """Alone, as published: 1 to 2 % less with half of its memory remote, 12 % with all (Figure 10)."""
@@ -46,8 +43,7 @@ def write(
 
 
 def show(path: Path, *words: str, code: int | None = 0) -> dict[str, Any]:
-    command = [str(STEELYARD), "numa", "experiment", "--from", str(path), "--json", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = call("numa", "experiment", "--from", str(path), "--json", *words)
     assert code in (None, done.returncode), done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     hold(document)
