@@ -1,4 +1,4 @@
-"""Runs a command in this process, which has loaded everything already: most of a short command's time is that."""
+"""Runs commands in this process, which has loaded everything already: most of a short command is loading."""
 
 import contextlib
 import io

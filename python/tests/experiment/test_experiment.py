@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from steelyard.bench import scratch
+from steelyard.bench.launch import repeat_seed
 from steelyard.experiment.design import orders
 from tests.calling import call
 from tests.cli.test_documents import hold
@@ -317,7 +318,7 @@ def test_a_benchmark_is_tried_with_the_same_requests_in_both_arms_beside_its_gua
         "--set",
         "measure=1",
         "--set",
-        "warmup_min=1",
+        "warmup_min=0.5",
         "--set",
         "warmup_max=1",
         "--set",
@@ -326,7 +327,8 @@ def test_a_benchmark_is_tried_with_the_same_requests_in_both_arms_beside_its_gua
     words = ["tao", "--tier", "smoke", "--a", "memory=8MiB", "--b", "memory=32MiB", *settings]
     page = tmp_path / "page.html"
     words += ["--guard", "hit_ratio=-5%", "--guard", "response_p99_ns=50%"]
-    document = steelyard(tmp_path / "runs", *words, "--blocks", "4", "--report", str(page), code=None)
+    words += ["--blocks", "4", "--budget", "1s", "--report", str(page)]
+    document = steelyard(tmp_path / "runs", *words, code=None)
     # The benchmark itself says which way is worse, where the sign does not.
     guards = record(document)["plan"]["guards"]
     assert [(guard["better"], guard["unit"]) for guard in guards] == [("higher", "ratio"), ("lower", "ns")]
@@ -339,11 +341,12 @@ def test_a_benchmark_is_tried_with_the_same_requests_in_both_arms_beside_its_gua
         by_block.setdefault(trial["block"], []).append(
             json.loads((runs / trial["run_id"] / "run.json").read_text())
         )
-    whole = [pair for pair in by_block.values() if len(pair) == 2]
+    whole = {block: pair for block, pair in by_block.items() if len(pair) == 2}
     assert whole
-    for pair in whole:
+    seed = record(document)["plan"]["seed"]
+    for block, pair in whole.items():
         seeds, memory = ({run["parameters"][name]["value"] for run in pair} for name in ("seed", "memory"))
-        assert len(seeds) == 1
+        # Those of the runs of `run --repeat`, which differ.
+        assert seeds == {repeat_seed(seed, block + 2)}
         assert memory == {8 << 20, 32 << 20}
-    assert len({pair[0]["parameters"]["seed"]["value"] for pair in whole}) == len(whole)
     assert "memory" in page.read_text()

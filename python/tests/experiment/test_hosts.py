@@ -41,17 +41,17 @@ def test_a_host_that_is_twice_as_fast_is_no_effect(ssh: SshServer, tmp_path: Pat
     # One numbers file for each arm: both run at once.
     files = [str(tmp_path / name) for name in "ab"]
     arms = ["--a", program(RATE, files[0], "1"), "--b", program(RATE, files[1], "1.1")]
-    words = [*hosts(ssh, "localhost", f"root@{ssh.address}"), *arms, "--blocks", "12", "--to-the-end"]
+    words = [*hosts(ssh, "localhost", f"root@{ssh.address}"), *arms, "--blocks", "8", "--to-the-end"]
     words += ["--metric", r"rate=rate (\S+)", "--least-effect", "5%"]
     document = steelyard(tmp_path / "runs", *words)
     (answer,) = document["answers"]
     assert answer["outcome"] == "better"
     assert answer["ratio"] == pytest.approx(1.1, rel=0.02)
     # Pairs of blocks: in each of these, either arm was on either host.
-    assert answer["blocks"] == 6
+    assert answer["blocks"] == 4
     assert answer["high"] - answer["low"] < 0.05
     made = record(document)["trials"]
-    for block in range(0, 12, 2):
+    for block in range(0, 8, 2):
         where = {
             (one["arm"], one["block"] - block): one["host"] for one in made if one["block"] // 2 * 2 == block
         }
@@ -74,12 +74,12 @@ def test_both_arms_of_a_block_run_at_once_and_take_their_own_time(ssh: SshServer
     (tmp_path / "meet.py").write_text(meet)
     run = [sys.executable, str(tmp_path / "meet.py"), str(tmp_path / "meet")]
     arms = ["--a", " ".join([*run, "a", "b"]), "--b", " ".join([*run, "b", "a"])]
-    words = [*hosts(ssh, ssh.address, f"root@{ssh.address}"), *arms, "--blocks", "8", "--to-the-end"]
+    words = [*hosts(ssh, ssh.address, f"root@{ssh.address}"), *arms, "--blocks", "8", "--budget", "1s"]
     document = steelyard(
         tmp_path / "runs", *words, "--metric", "cpu_s", "--guard", "elapsed_s=50%", code=None
     )
     made = record(document)["trials"]
-    assert len(made) == 16
+    assert len(made) >= 4
     assert all(one["value"] is not None and 0 < one["value"] < 5 for one in made), made
     assert all(0 < one["readings"]["elapsed_s"] < 60 for one in made)
 

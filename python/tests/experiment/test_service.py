@@ -72,12 +72,12 @@ def test_variants_of_a_running_service_are_measured_from_where_they_settled(
     words = [
         *("--ops", service.source("speed"), "--ops", service.source("latency_p99_ms")),
         *("--ops", service.source("requests_total")),
-        *("--guard", "latency_p99_ms=+20%", "--window", "8s", "--blocks", "4", "--budget", "1s"),
+        *("--guard", "latency_p99_ms=+20%", "--window", "6s", "--blocks", "4", "--budget", "1s"),
         *("--least-effect", "5%", "--a", service.variant(1000), "--b", service.variant(1500, 15)),
     ]
     document = steelyard(tmp_path / "runs", *words, code=1)
     made = record(document)
-    assert (made["metric"]["name"], made["live"]["window_s"]) == ("speed", 8.0)
+    assert (made["metric"]["name"], made["live"]["window_s"]) == ("speed", 6.0)
     given = [trial for trial in made["trials"] if trial["value"] is not None]
     assert {trial["arm"] for trial in given} == {"a", "b"}, [trial["reason"] for trial in made["trials"]]
     for trial in given:
@@ -103,7 +103,7 @@ def test_a_log_is_counted_and_a_source_without_values_says_why(service: Service,
     log = rf"log,name=lines:{service.log}:(?P<time>\S+) .* 200$"
     other = f"log,name=errors:{service.log}: 500$"
     one, two = service.variant(800), service.variant(400)
-    request = begin.Request(a=one, b=two, sources=[log, other], window="18s", out=tmp_path)
+    request = begin.Request(a=one, b=two, sources=[log, other], window="14s", out=tmp_path)
     experiment = begin.begin(request)
     trials = LiveTrials(experiment, tmp_path, SystemClock(), Interrupts())
     measured = trials.measure(experiment.arms[1], 0)

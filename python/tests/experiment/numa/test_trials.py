@@ -124,8 +124,9 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 def test_a_benchmark_runs_in_its_place_beside_a_benchmark(tmp_path: Path) -> None:
     if len(CPUS) < 2:
         pytest.skip("needs two CPUs")
-    settings = {"measure": "1", "warmup_min": "1", "warmup_max": "1", "connections": "2", "memory": "16MiB"}
-    one = arm(4, co_runner="tao:connections=2,memory=16MiB").model_copy(update={"settings": settings})
+    settings = {"measure": "1", "warmup_min": "0.5", "warmup_max": "1", "connections": "2", "memory": "16MiB"}
+    co_runner = "tao:" + ",".join(f"{name}={value}" for name, value in settings.items())
+    one = arm(4, co_runner=co_runner).model_copy(update={"settings": settings})
     record = begin.record_of(begin.Request(tier="smoke"), "tao", "scenario", [one])
     measured = ScenarioTrials(record, tmp_path, SystemClock(), Interrupts()).measure(one, 0)
     run = json.loads((tmp_path / "runs" / str(measured.run_id) / "run.json").read_text())
@@ -142,7 +143,7 @@ def test_a_benchmark_runs_in_its_place_beside_a_benchmark(tmp_path: Path) -> Non
 
 def test_an_experiment_is_shown_by_both_commands(tmp_path: Path) -> None:
     # Scenarios of this machine's CPUs: the second one works for longer.
-    longer = WORK.replace("0.1", "0.8")
+    longer = WORK.replace("0.1", "0.4")
     arms = [
         arm(number, sys.executable, "-c", longer if number == 2 else WORK, cpu=CPUS[0])
         for number in (1, 2, 3)
