@@ -23,7 +23,13 @@ from steelyard.records import Run
 MARK = "STEELYARD_TEST_MARK"
 LONG_WARMUP = ("warmup_min=20", "warmup_max=20")
 """For who ends a run in its warm-up: longer than any host stalls."""
-SHORT = ("memory=8MiB", "warmup_min=0.5", "warmup_max=1", "window=0.1", "measure=1", "connections=4")
+BUSY = "rate=0"
+"""A load that sends as fast as it is answered."""
+SHORT = (
+    *("memory=8MiB", "warmup_min=0.5", "warmup_max=0.5", "window=0.1", "measure=1"),
+    *("connections=4", "rate=1000"),
+)
+"""The load leaves most of its CPUs to whatever runs beside the test."""
 
 
 def marked(mark: str) -> dict[int, str]:

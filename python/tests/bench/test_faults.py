@@ -21,7 +21,7 @@ from steelyard.machine.cgroups import memory_groups
 from steelyard.machine.tree import Tree
 from steelyard.records import Level, RunStatus
 from tests.bench import sample_benchmarks
-from tests.bench.conftest import LONG_WARMUP, until
+from tests.bench.conftest import BUSY, LONG_WARMUP, until
 
 HERE = Path(__file__).parent
 PHASES = ("start", "warmup", "measure", "drain")
@@ -32,7 +32,7 @@ HELD_ARGUMENTS = {
 }
 HELD_SETTINGS = {"warmup": LONG_WARMUP, "measure": ("measure=20",)}
 # Answers to misses take so long that the load is still draining when it is killed.
-SLOW = ("backend_delay=constant:1500ms", "target_hit_ratio=0.5")
+SLOW = ("backend_delay=constant:1500ms", "target_hit_ratio=0.5", BUSY)
 
 
 def start_held(runner, victim, phase):

@@ -14,7 +14,7 @@ from steelyard._base import UsageError
 from steelyard.bench import hook, undo
 from steelyard.bench.hooks import cpu_limit
 from steelyard.records import Level, RunStatus
-from tests.bench.conftest import LONG_WARMUP
+from tests.bench.conftest import BUSY, LONG_WARMUP
 
 PLUGIN = '''
 from steelyard.bench.hook import Hook, HookContext
@@ -179,7 +179,7 @@ def cpu_cgroup():
 
 
 def test_a_cpu_limit_holds_and_is_undone(runner, cpu_cgroup):
-    live = runner.start("--hook", "cpu-limit:cpus=0.2", settings=("measure=2", "connections=32"))
+    live = runner.start("--hook", "cpu-limit:cpus=0.2", settings=("measure=2", "connections=32", BUSY))
     live.finish()
     run = live.run()
     assert run.status is RunStatus.COMPLETE

@@ -14,6 +14,7 @@ from steelyard.bench.launch import Request, execute, repeat_seed
 from steelyard.bench.manifest import Manifest, this_process
 from steelyard.bench.progress import Silence
 from steelyard.records import Clock, Cpus, Level, LoadResult, RunStatus, Series, read
+from tests.bench.conftest import BUSY
 
 SETTLED = {
     "memory": "8MiB",
@@ -30,7 +31,7 @@ def checks(run):
 
 
 def test_one_run_from_the_command_line(runner):
-    live = runner.start(settings=("warmup_min=1", "warmup_max=20", "connections=16"))
+    live = runner.start(settings=("warmup_min=1", "warmup_max=20", "connections=16", BUSY))
     code, stdout, stderr = live.finish()
     assert code in (0, 1), stderr
     document = json.loads(stdout)
@@ -112,7 +113,9 @@ class SteppedClock(SystemClock):
 def test_a_clock_that_is_set_during_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     clock = SteppedClock()
-    request = Request("tao", "smoke", chosen={**SETTLED, "warmup_max": "1"}, out=tmp_path / "runs")
+    request = Request(
+        "tao", "smoke", chosen={**SETTLED, "warmup_max": "1", "rate": "1000"}, out=tmp_path / "runs"
+    )
     [attempt] = execute(request, progress=Silence(), clock=_FromStart(clock)).attempts
     assert attempt.error is None
     found = checks(attempt.run)["clock"]

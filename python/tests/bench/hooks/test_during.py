@@ -71,9 +71,11 @@ def plugin(tmp_path):
     return site
 
 
-def run_with(runner, plugin, does):
+def run_with(runner, plugin, does, measure_s=2):
     """Run with the hook; return the run, the times at which it was called, s, and the hook's problems."""
-    live = runner.start("--hook", f"pulse:does={does}", python_path=plugin, settings=("measure=2",))
+    live = runner.start(
+        "--hook", f"pulse:does={does}", python_path=plugin, settings=(f"measure={measure_s}",)
+    )
     live.finish()
     run = live.run()
     assert run.status is RunStatus.COMPLETE
@@ -104,13 +106,13 @@ def test_a_hook_that_holds_up_the_run_is_reported_once(runner, plugin):
 
 
 def test_a_hook_that_fails_is_not_called_again(runner, plugin):
-    _, times, problems = run_with(runner, plugin, "fails")
+    _, times, problems = run_with(runner, plugin, "fails", 1)
     assert len(times) == 1
     assert problems == ["hook pulse at during: RuntimeError: no pulse"]
 
 
 def test_a_recorder_that_gave_up_hides_neither_the_cost_of_another_nor_its_reason(runner, plugin):
-    run, _, problems = run_with(runner, plugin, "records")
+    run, _, problems = run_with(runner, plugin, "records", 1)
     assert problems == []
     about = run.hooks["pulse"]
     assert about["machine_missing"] == "nothing to record"
