@@ -10,9 +10,6 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from steelyard.telemetry.engine import fetch_rows
-from steelyard.telemetry.tables import within
-
 if TYPE_CHECKING:
     from steelyard.telemetry import Recording
 
@@ -45,6 +42,10 @@ def process_times(recording: "Recording", begin_ns: int, end_ns: int) -> list[Pr
     """Return what each process used between two times, the busiest first; nothing without such telemetry."""
     if recording.missing("process"):
         return []
+    # Here and not above: whoever begins a run loads this module, and the tables' libraries are for its end.
+    from steelyard.telemetry.engine import fetch_rows
+    from steelyard.telemetry.tables import within
+
     rows = within(recording.table("process").rows, begin_ns, end_ns)
     ends = {"first_ns": rows.time_ns.min(), "last_ns": rows.time_ns.max()}
     for name in ("user_ns", "system_ns"):

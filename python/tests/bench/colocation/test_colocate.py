@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from steelyard.bench.colocation.workload import pair_of, workload_of
 from steelyard.cli.main import invoke
 from steelyard.records import RunStatus
 from tests.bench.conftest import MARK, marked, until
+from tests.calling import call
 
 SPIN = f"{sys.executable} -S -c 'sum(range(300000))'"
 SLEEP = "sleep 0.05"
@@ -41,17 +43,28 @@ def start(out: Path, *arguments: str) -> "tuple[subprocess.Popen[str], str]":
     return process, mark
 
 
-def made(out: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
-    process, mark = start(out, *arguments)
-    stdout, stderr = process.communicate(timeout=120)
-    assert marked(mark) == {}
-    return process.returncode, json.loads(stdout) if stdout else {}, stderr
+Made = Callable[..., tuple[int, dict[str, Any], str]]
 
 
-def test_two_commands_are_put_together(tmp_path: Path) -> None:
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+    """Run the command in this process: its exit code, its document and what it complained of."""
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, mark)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def run(*arguments: str) -> tuple[int, dict[str, Any], str]:
+        done = call("colocate", *arguments, "--json", "--out", str(tmp_path))
+        assert marked(mark) == {}
+        return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+
+    return run
+
+
+def test_two_commands_are_put_together(tmp_path: Path, made: Made) -> None:
     page = tmp_path / "page.html"
     code, document, stderr = made(
-        tmp_path, SPIN, SLEEP, "--repeats", "1", "--duration", "1.5s", "--seed", "7", "--report", str(page)
+        SPIN, SLEEP, "--repeats", "1", "--duration", "1s", "--seed", "7", "--report", str(page)
     )
     # Others may use this machine's CPUs; that is a verdict, not a failure.
     assert code in (0, 1), stderr
@@ -82,10 +95,8 @@ def test_two_commands_are_put_together(tmp_path: Path) -> None:
     assert invoke(["report", str(directory / run_id)]) in (0, 1)
 
 
-def test_a_command_that_fails_ends_the_other_and_is_named(tmp_path: Path) -> None:
-    code, document, stderr = made(
-        tmp_path, SLEEP, "false", "--repeats", "1", "--duration", "1s", "--seed", "3"
-    )
+def test_a_command_that_fails_ends_the_other_and_is_named(made: Made) -> None:
+    code, document, stderr = made(SLEEP, "false", "--repeats", "1", "--duration", "1s", "--seed", "3")
     assert code == 4
     assert "false ended with exit code 1" in stderr
     assert "Traceback" not in stderr

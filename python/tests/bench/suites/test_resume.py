@@ -32,7 +32,7 @@ def killed(tmp_path, sent, *arguments):
     """Kill a suite in its third member, and return its directory."""
     out = tmp_path / "runs"
     process = subprocess.Popen(
-        command(tmp_path, "--set", "nap_s=5", *arguments),
+        command(tmp_path, "--set", "nap_s=3", *arguments),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -71,7 +71,7 @@ def test_a_killed_suite_goes_on_where_it_was(tmp_path, sent, capsys):
     [again] = [run for _, run in found if run.benchmark == "nap"]
     assert again.run_id != cut.run_id
     assert again.parameters == cut.parameters
-    assert again.parameters["nap_s"].value == 5.0
+    assert again.parameters["nap_s"].value == 3.0
     assert len({run.series.id for _, run in found}) == 1
     assert (directory / "interrupted" / before["nap"].name / "logs").is_dir()
     # One report over all of them.
