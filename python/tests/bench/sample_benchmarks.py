@@ -16,6 +16,9 @@ from steelyard.bench.footprint import Disk, Footprint
 from steelyard.bench.parameters import Parameter
 from steelyard.records import Check, Level, Metric
 
+QUICKLY = [f"{hook}:enabled=false" for hook in ("probe", "counters", "topdown", "profile")]
+"""Recording takes longer than all else in their runs, and is tested elsewhere."""
+QUICK_WORDS = [word for hook in QUICKLY for word in ("--hook", hook)]
 SEED = Parameter("seed", "count", "of every choice", default=1, minimum=0, maximum=2**53)
 
 

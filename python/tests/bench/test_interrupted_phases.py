@@ -90,7 +90,7 @@ def test_an_interrupted_health_check_counts_whole_or_not_at_all(moment, call, ca
 def sample(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     sample_benchmarks.add(tmp_path / "site", monkeypatch.syspath_prepend)
-    return ["run", "sample", "--hook", "probe:enabled=false", "--out", str(tmp_path / "runs"), "--json"]
+    return ["run", "sample", *sample_benchmarks.QUICK_WORDS, "--out", str(tmp_path / "runs"), "--json"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_an_interrupted_suite_has_no_half_result(moment, call, sample, capsys, t
         assert (suite.status is RunStatus.COMPLETE) == moment.endswith("finish")
 
 
-@pytest.mark.parametrize("moment", ["steelyard.cli.suites:weighed", "steelyard.report.html:write_text"])
+@pytest.mark.parametrize("moment", ["steelyard.cli.suites:weighed", "steelyard.report.html:write_data"])
 def test_a_suite_that_is_interrupted_while_it_is_shown_keeps_its_results(moment, sample, capsys, tmp_path):
     code, is_reached = invoke_interrupted(moment, sample)
     capsys.readouterr()

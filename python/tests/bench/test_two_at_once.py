@@ -14,6 +14,7 @@ from steelyard.fleet.store.store import open_store
 from steelyard.records import RunStatus
 from steelyard.telemetry.engine import fetch_rows
 from tests.bench.conftest import MARK, SHORT, marked, until
+from tests.bench.sample_benchmarks import QUICK_WORDS
 
 PACKAGE = Path(runs.__file__).parents[2]
 
@@ -91,7 +92,7 @@ def finish(both: "list[subprocess.Popen[str]]") -> list[tuple[str, str]]:
 
 def test_two_suites_in_one_folder_are_two_whole_suites(tmp_path: Path) -> None:
     out, mark = tmp_path / "runs", uuid.uuid4().hex
-    words = ["run", "sample", "--repeat", "2", "--hook", "probe:enabled=false", "--json", "--out", str(out)]
+    words = ["run", "sample", "--repeat", "2", *QUICK_WORDS, "--json", "--out", str(out)]
     module = "tests.bench.sample_benchmarks"
     both = [
         start(mark, tmp_path / "state", str(tmp_path / f"site{number}"), *words, module=module)

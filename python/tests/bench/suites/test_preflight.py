@@ -16,8 +16,7 @@ from steelyard.bench.suites import suite as suites
 from steelyard.cli.main import invoke
 from steelyard.report.preflight import notes, span
 from tests.bench import sample_benchmarks
-
-QUICKLY = ["probe:enabled=false"]
+from tests.bench.sample_benchmarks import QUICK_WORDS, QUICKLY
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +144,7 @@ def test_the_limit_of_a_cgroup_is_the_memory_there_is(machine, tmp_path):
 
 def test_a_member_that_cannot_fit_is_skipped_and_the_suite_says_so(tmp_path, capsys):
     out = str(tmp_path / "runs")
-    assert invoke(["run", "sample", "--hook", *QUICKLY, "--set", "takes=900TiB", "--out", out]) == 3
+    assert invoke(["run", "sample", *QUICK_WORDS, "--set", "takes=900TiB", "--out", out]) == 3
     said = capsys.readouterr()
     assert said.err.index("sample quick: 2 of 3 members will run") < said.err.index("spin: run 1 of 2")
     assert "scripted will not run: it needs 943718400 MiB of memory" in said.err

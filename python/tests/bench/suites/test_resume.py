@@ -17,7 +17,8 @@ from steelyard.cli.main import invoke
 from steelyard.records import RunStatus, Suite, read, write
 from tests.bench import sample_benchmarks
 from tests.bench.conftest import until
-from tests.bench.suites.test_suites import QUICKLY, command, environment, nap_began
+from tests.bench.sample_benchmarks import QUICKLY
+from tests.bench.suites.test_suites import command, environment, nap_began
 
 PACKAGE = Path(declaration.__file__).parents[2]
 

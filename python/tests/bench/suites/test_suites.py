@@ -23,10 +23,9 @@ from steelyard.decide.baseline import build
 from steelyard.records import Level, Machine, Run, RunStatus, Suite, read
 from tests.bench import sample_benchmarks
 from tests.bench.conftest import until
+from tests.bench.sample_benchmarks import QUICK_WORDS, QUICKLY
 
 PACKAGE = Path(declaration.__file__).parents[2]
-QUICKLY = ["probe:enabled=false"]
-"""Reading telemetry takes longer than all else here, and is tested elsewhere."""
 
 
 @pytest.fixture(autouse=True)
@@ -245,7 +244,7 @@ def command(tmp_path, *arguments):
             "--out",
             str(tmp_path / "runs"),
         ),
-        *("--hook", *QUICKLY, *arguments),
+        *(*QUICK_WORDS, *arguments),
     ]
 
 
@@ -313,7 +312,7 @@ def commands():
 )
 def test_the_exit_code_is_that_of_the_worst_member(tmp_path, behaviour, code, capsys):
     out = str(tmp_path / "runs")
-    arguments = ["--hook", *QUICKLY, "--out", out, "--set", f"behaviour={behaviour}"]
+    arguments = [*QUICK_WORDS, "--out", out, "--set", f"behaviour={behaviour}"]
     assert invoke(["run", "sample", "--json", *arguments]) == code
     said = capsys.readouterr()
     document = json.loads(said.out)
@@ -336,7 +335,7 @@ def test_the_exit_code_is_that_of_the_worst_member(tmp_path, behaviour, code, ca
 def test_the_terminal_shows_every_member_and_why(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     out = str(tmp_path / "runs")
-    assert invoke(["run", "sample", "--out", out, "--hook", *QUICKLY, "--set", "behaviour=invalid"]) == 1
+    assert invoke(["run", "sample", "--out", out, *QUICK_WORDS, "--set", "behaviour=invalid"]) == 1
     said = capsys.readouterr().out
     for word in (
         "suite sample",
