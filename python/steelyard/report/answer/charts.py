@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from steelyard.report import format as fmt
 
 _NAME_LENGTH = 300
@@ -207,6 +205,9 @@ class Chart:
 
 
 def _at(x: float, series: Series) -> float:
+    # A command that draws nothing does without it.
+    import numpy as np
+
     return float(np.interp(x, series.x, [math.nan if y is None else y for y in series.y]))
 
 

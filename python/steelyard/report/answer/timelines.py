@@ -4,16 +4,28 @@ In: times and values in base units. Out: compact JSON without colours: traces na
 style gives each role its colour in light and in dark.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from steelyard.report.format import quantity
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+else:
+    # A command that draws nothing does without numpy, which takes a tenth of a second to load.
+    Floats = Any
+
+
+def _no_points() -> Floats:
+    import numpy as np
+
+    return np.array([])
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,7 @@ class Timeline:
     title: str
     kind: str = "time"
     unit: str = "1"
-    x: Floats = field(default_factory=lambda: np.array([]))
+    x: Floats = field(default_factory=_no_points)
     traces: tuple[Trace, ...] = ()
     log: bool = False
     y_range: tuple[float, float] | None = None
@@ -72,11 +84,15 @@ class Timeline:
     @property
     def is_drawable(self) -> bool:
         """Whether there is anything to draw."""
+        import numpy as np
+
         return self.missing is None and any(np.isfinite(trace.y).any() for trace in self.traces)
 
     @property
     def summary(self) -> str:
         """The chart in words, over the measure phase."""
+        import numpy as np
+
         if self.kind == "heat":
             values = np.concatenate([trace.y for trace in self.traces]) if self.traces else np.array([])
             known = values[np.isfinite(values)]
@@ -92,6 +108,8 @@ class Timeline:
     @property
     def summary_rows(self) -> list[tuple[str, str, str, str]]:
         """Name, mean, lowest and highest of each trace within the window, formatted."""
+        import numpy as np
+
         if self.kind == "heat" and self.unit == "1":
             # The mean of samples taken at the same part of every second means nothing.
             return []
@@ -145,6 +163,7 @@ def absent(chart_id: str, title: str, reason: str | None) -> Timeline:
 def numbers(values: Floats, digits: int = 4) -> list[float | int | None]:
     """Return ``values`` with ``digits`` significant digits, so that the page stays light; None for NaN.
 
+    >>> import numpy as np
     >>> numbers(np.array([1234.567, float("nan"), 0.0, 12.0]))
     [1235, None, 0, 12]
     """
@@ -159,6 +178,8 @@ def numbers(values: Floats, digits: int = 4) -> list[float | int | None]:
 
 
 def _finite(values: Floats | None, inside: NDArray[np.bool_], fallback: Floats) -> Floats:
+    import numpy as np
+
     if values is None:
         return fallback
     known = values[inside & np.isfinite(values)]
@@ -186,9 +207,13 @@ def _trace(trace: Trace, unit: str) -> dict[str, Any]:
 
 
 def _shares(values: Floats, unit: str, digits: int) -> list[float | int | None]:
+    import numpy as np
+
     return numbers(np.round(values, 3) if unit == "ratio" else values, digits)
 
 
 def _differ(low: Floats, high: Floats) -> bool:
+    import numpy as np
+
     known = np.isfinite(low) & np.isfinite(high)
     return bool((np.abs(high[known] - low[known]) > 0.01 * np.abs(high[known])).any())
