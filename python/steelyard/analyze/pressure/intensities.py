@@ -245,9 +245,7 @@ def _dram_capacity(conditions: Conditions, machine: Machine | None) -> Pressure:
     stalls = conditions.pressure.get("memory")
     stalled = stalls.some_ratio.value if stalls is not None else None
     pressed = stalled is not None and stalled >= MEMORY_STALL_RATIO
-    details = (
-        f"tasks waited for memory {_percent(stalled)} of the time" if pressed and stalled is not None else ""
-    )
+    details = f"pressure of memory (PSI, some) {_percent(stalled)}" if pressed and stalled is not None else ""
     if memory is None or memory.used_high_bytes.value is None or not memory.total_bytes.value:
         reason = memory.used_high_bytes.missing if memory is not None else None
         return _missing("dram_capacity", reason or "memory was not recorded", details, pressed)
@@ -284,7 +282,8 @@ def _disk_latency(conditions: Conditions, health: HealthResult | None) -> Pressu
     stalls = conditions.pressure.get("io")
     if stalls is not None and stalls.some_ratio.value is not None:
         share = stalls.some_ratio.value
-        waits.append((share, f"some task waited for a disk {_percent(share)} of the time", "the whole time"))
+        said = f"pressure of I/O (PSI, some; an average over the CPUs) {_percent(share)}"
+        waits.append((share, said, "the whole time"))
     if not waits:
         return _missing("disk_latency", "neither the wait of CPUs nor that of tasks (PSI) was recorded")
     parts = [text for _, text, _ in waits]

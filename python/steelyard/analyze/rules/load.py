@@ -379,7 +379,7 @@ def _pressure(conditions: Conditions) -> Finding | None:
     # Of a program's waits for a disk, its threads' time is known.
     gain = without_wait(conditions, "disk", share) if name == "I/O" else f"{at_most(min(0.95, share))}"
     return Finding(
-        f"At least one task waited for {name} {percent(waits[worst])} of the time.",
+        f"Tasks waited for {name}: its pressure (PSI, some) was {percent(waits[worst])}.",
         (Evidence(f"{name} pressure (some)", waits[worst], "ratio", PRESSURE_RATIO),),
         "Find what uses the memory (/proc/meminfo)."
         if name == "memory"

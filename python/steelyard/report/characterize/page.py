@@ -7,6 +7,7 @@ its tax map and flame graph, and the limits on interfaces.
 
 from dataclasses import replace
 
+from steelyard.analyze.pressure.intensities import THRESHOLDS
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.workload import measured_intensities
 from steelyard.report import format as fmt
@@ -77,9 +78,13 @@ def _pressure(data: ReportData) -> Section:
         for part, point in by_part.items()
     ]
     points = [PART_WORDS.get(point.part, point.part) for point in data.pressure]
-    intro = f"Pressure points: {', '.join(points)}." if points else "No resource is near its limit."
+    intro = f"Pressure points: {', '.join(points)}." if points else "No pressure point found."
     if data.conditions.target is not None:
         intro += " The CPU's intensity is the program's own, the others the machine's, whoever caused them."
+        use = data.conditions.all_cpus.use
+        if use is not None and use.busy_ratio >= THRESHOLDS["cpu"]:
+            busy = fmt.quantity(use.busy_ratio, "ratio")
+            intro += f" The machine's CPUs were {busy} busy, the work of others included."
     columns = ("part", "verdict", "of its limit", "limit", "evidence")
     return Section("pressure", "Pressure points", (grid(columns, tuple(rows)),), intro)
 
