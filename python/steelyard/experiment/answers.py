@@ -493,4 +493,5 @@ def _needed(experiment: Experiment, found: Contrast, comparisons: int) -> int | 
         confidence=1 - (1 - experiment.plan.confidence) / comparisons,
         power=POWER,
         has_looks=experiment.plan.stop_early,
+        degrees=max(1.0, found.effective_blocks - 1),
     )

@@ -68,7 +68,7 @@ def test_a_terminal_and_json_have_the_rows_that_were_asked_for(
     assert invoke(line) == 0
     text = capsys.readouterr().out
     assert len({word.rstrip(":") for word in text.split() if word.startswith("function_")}) == shown
-    assert "more rows" not in text
+    assert "--json has all" not in text
     assert (f"{shown} of 45 functions; --rows 45 shows all." in text) == (shown < 45)
 
 

@@ -189,7 +189,7 @@ def test_long_tables_are_cut_in_the_terminal_only() -> None:
     section = Section("s", "S", (table(("name", Column("n")), [(f"job-{at}", at) for at in range(100)]),))
     out = io.StringIO()
     Console(file=out, width=80).print(terminal(Answer("T", "", [section], rows=10)))
-    assert "90 more rows" in out.getvalue()
+    assert "rows: --json has all" in out.getvalue()
     assert "job-99" in render(Answer("T", "", [section]))
 
 

@@ -339,11 +339,19 @@ def _slices(starts: Ids, entries: int = 1_000_000) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def modules_of(profile: Profile) -> dict[str, str]:
-    """Return, for each function, the module in which most of its frames lie."""
+def modules_of(profile: Profile, *, says_others: bool = False) -> dict[str, str]:
+    """Return, for each function, the module in which most of its frames lie.
+
+    ``says_others`` adds how many others it lies in, as "kv-store and 1 more".
+    """
     seen: dict[str, Counter[str]] = {}
     weight = np.bincount(profile.entries, minlength=len(profile.frames)).tolist()
     for frame, count in zip(profile.frames, weight, strict=True):
         if frame.module is not None:
             seen.setdefault(frame.key, Counter())[frame.module] += count
-    return {key: counter.most_common(1)[0][0] for key, counter in seen.items()}
+
+    def said(counter: Counter[str]) -> str:
+        others = len(counter) - 1 if says_others else 0
+        return counter.most_common(1)[0][0] + (f" and {others:,} more" if others else "")
+
+    return {key: said(counter) for key, counter in seen.items()}

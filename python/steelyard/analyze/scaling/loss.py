@@ -137,8 +137,11 @@ def _cause_of_use(low: Step, high: Step, terms: Sequence[LossTerm], whole: Quant
     most = min(high.others_factor, factor)
     # What they had at the smaller step, too, cannot have made the difference.
     if taken > OTHERS_ABOVE and is_main((1 - before) * high.others_factor, factor):
-        explains = "is enough to explain it" if most == factor else f"explains up to {_of(most, factor)}"
-        return f"other processes had {taken:.0%} of the time of the {high.cpus} CPUs, which {explains}"
+        explains = "all of it" if most == factor else f"up to {_of(most, factor)}"
+        return (
+            f"other processes had {taken:.0%} of the time of the {high.cpus} CPUs, which explains {explains},"
+            " unless the workload waited and left it to them"
+        )
     use = next(term for term in terms if term.name == USE)
     said = _CAUSES[USE]
     if use.low.value is not None and use.high.value is not None:

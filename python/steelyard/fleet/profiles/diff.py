@@ -184,7 +184,7 @@ def diff(
     else:
         keyed = keyed_by_column(both, by)
     pairs = fetch(pair_moments(both, keyed))
-    modules = modules_of(stacks.profile) if by == "function" else {}
+    modules = modules_of(stacks.profile, says_others=True) if by == "function" else {}
     made = judge(pairs, size, modules, confidence)
     return FleetDiff(
         names=(a.text, b.text),

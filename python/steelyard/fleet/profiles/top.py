@@ -197,7 +197,7 @@ def top(
     ranked = fetch_rows(moments(chosen, keyed))
     ranked.sort(key=lambda row: (-row["own_y"], row["key"]))
     totals = _totals(chosen, stacks, [row["key"] for row in ranked[:rows]]) if by == "function" else {}
-    modules = modules_of(stacks.profile) if by == "function" else {}
+    modules = modules_of(stacks.profile, says_others=True) if by == "function" else {}
     made = _rows(ranked[:rows], totals, modules, size, confidence)
     names = [row.key for row in made[:_APART]]
     bucket = bucket_of(chosen)

@@ -90,8 +90,7 @@ class Fitted:
             made.add_row(*[_cell(row[at]) for at in kept])
         yield made
         if len(table.rows) > self.rows:
-            more = len(table.rows) - self.rows
-            yield _styled(f"{more:,} more rows: --json has all", "dim")
+            yield _styled(f"the first {self.rows:,} rows: --json has all", "dim")
         lost = [
             column.name
             for at, column in enumerate(table.columns)

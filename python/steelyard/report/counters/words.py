@@ -99,7 +99,7 @@ def law_lines(use: CounterUse, power_w: Quantity) -> list[Line]:
         if whole
         else (
             "CPUs used, by the counters",
-            "task clock per second: interrupts meanwhile are in it, the kernel's switches between threads are not",
+            "task clock per second: with interrupts meanwhile, without the switches between threads",
             "1 over CPU time per operation",
         )
     )

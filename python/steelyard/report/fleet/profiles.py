@@ -144,7 +144,11 @@ def _sections(top: Top, *, rules: Rules | None = None) -> list[Section]:
 
 
 def _intro(top: Top) -> str:
-    own = "Own is the function itself, total includes its callees. " if top.by == "function" else ""
+    own = (
+        "Own is the function itself, total includes its callees; functions of one name are one row. "
+        if top.by == "function"
+        else ""
+    )
     return (
         f"{own}Shares are of all {top.unit} of the selected part of the fleet. Intervals ({CONFIDENCE:.0%})"
         f" take a machine as one draw from a fleet of machines like these, because its minutes are alike."

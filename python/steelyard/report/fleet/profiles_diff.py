@@ -111,6 +111,8 @@ def _sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
         f" tested rows; a row of fewer than {LEAST_HOLDERS:g} machines in effect is not tested."
         " Intervals are for each row alone."
     )
+    if diff.by == "function":
+        intro += " A row adds up the functions of one name in all programs: `--where job=NAME` shows one."
     return [
         Section("changes", "Changes", (_table(diff), _bars(diff)), intro=intro),
         Section("graph", "Flame graph", (flame,)),
@@ -154,7 +156,7 @@ def _table(diff: FleetDiff) -> Table:
         )
         for row in diff.rows[:count]
     ]
-    caption = f"{len(rows)} of {len(diff.rows):,} rows; --json has all." if len(rows) < len(diff.rows) else ""
+    caption = f"{len(diff.rows):,} rows in all; --json has them." if len(rows) < len(diff.rows) else ""
     return table(columns, rows, caption=caption)
 
 

@@ -360,7 +360,8 @@ def _pressure(data: ReportData) -> Timeline:
     )
     return Timeline(
         "pressure", title, unit="ratio", x=seconds(data, series.entities[0].time_ns.tolist()), traces=traces,
-        window=window_of(data), y_range=(0.0, 1.0), note="Share of time in which some task waited for it, as the kernel averages it over the CPUs.",
+        window=window_of(data), y_range=(0.0, 1.0),
+        note="Share of time in which some task waited for it, as the kernel averages it over the CPUs.",
     )  # fmt: skip
 
 

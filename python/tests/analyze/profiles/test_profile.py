@@ -31,6 +31,12 @@ def _stacks(one: Profile) -> dict[str, int]:
     }
 
 
+def test_a_function_of_several_programs_says_in_how_many_more_it_is(tmp_path: Path) -> None:
+    one = profile(tmp_path, {"a;get [kv]": 3, "b;get [kv]": 1, "c;get [search]": 1, "c;put [search]": 1})
+    assert modules_of(one, says_others=True) == {"get": "kv and 1 more", "put": "search"}
+    assert modules_of(one)["get"] == "kv"
+
+
 def test_facts_frames_and_counts(tmp_path: Path) -> None:
     one = profile(
         tmp_path,
