@@ -102,7 +102,7 @@ def test_counts_of_a_processor_with_counters(
     code, found, said = call(
         capsys,
         *("characterize", "--hz", "0", "--out", "runs", "--perf-stat", "p.txt", "--"),
-        *("sh", "-c", "sleep 1; cp counts.txt p.txt"),
+        *("sh", "-c", "sleep 0.3; cp counts.txt p.txt"),
     )
     assert code == 0, said
     counters = found["counters"]
@@ -133,7 +133,7 @@ def test_counts_from_before_the_run_explain_nothing_of_it(
     code, found, said = call(
         capsys,
         *("characterize", "--hz", "0", "--out", str(tmp_path / "runs"), "--perf-stat", str(path), "--"),
-        *("sleep", "1"),
+        *("sleep", "0.3"),
     )
     assert code == 0, said
     assert any("written before the run" in one for one in found["counters"]["cautions"])
@@ -155,7 +155,7 @@ def test_a_file_that_nobody_writes_is_refused_and_one_that_fails_costs_its_count
     code, found, said = call(
         capsys,
         *("characterize", "--hz", "0", "--out", out, "--perf-stat", str(tmp_path / "absent"), "--"),
-        *("sh", "-c", "sleep 1; : absent"),
+        *("sh", "-c", "sleep 0.3; : absent"),
     )
     assert code == 4, said
     assert "--perf-stat absent: cannot be read" in said
@@ -174,7 +174,7 @@ def test_two_runs_are_compared_by_their_counters(
     (tmp_path / "b.txt").write_text(after.replace("22,625,805,888,251", "194,183,272,380,812"))
     runs = []
     for name in ("a", "b"):
-        command = ("sh", "-c", f"sleep 1; cp {name}.txt p.txt")
+        command = ("sh", "-c", f"sleep 0.3; cp {name}.txt p.txt")
         _, found, _ = call(
             capsys, "characterize", "--hz", "0", "--out", "runs", "--perf-stat", "p.txt", "--", *command
         )
@@ -202,7 +202,7 @@ def test_limits_that_a_health_check_measured_stand_in_the_report(
         write(result, folder / "health.json")
         (folder / "comparison.json").write_text(json.dumps({"is_good": good}))
     code, found, said = call(
-        capsys, "characterize", "--hz", "0", "--out", str(tmp_path / "runs"), "--", "sleep", "1"
+        capsys, "characterize", "--hz", "0", "--out", str(tmp_path / "runs"), "--", "sleep", "0.3"
     )
     assert code == 0, said
     run = Path(found["report"]).parent

@@ -52,7 +52,7 @@ def check_load(directory, far, name="load"):
 def test_a_cache_is_loaded_by_another_host(tmp_path, capsys):
     with serving(tmp_path / "ssh", namespace=True) as far:
         run, metrics, directory = run_on(
-            *(far, tmp_path / "runs", capsys, "caching", "memory=64MiB", "measure=2", "warmup_max=1")
+            *(far, tmp_path / "runs", capsys, "caching", "memory=64MiB", "measure=1", "warmup_max=1")
         )
         check_load(directory, far)
     assert metrics["hit_ratio"] > 0.95
@@ -71,7 +71,7 @@ def test_a_cache_is_loaded_by_another_host(tmp_path, capsys):
 def test_redis_is_loaded_by_another_host(tmp_path, capsys):
     with serving(tmp_path / "ssh", namespace=True) as far:
         _, metrics, directory = run_on(
-            *(far, tmp_path / "runs", capsys, "redis", "instances=1", "measure=2", "warmup=0.1")
+            *(far, tmp_path / "runs", capsys, "redis", "instances=1", "measure=1", "warmup=0.1")
         )
         for command in COMMANDS:
             assert metrics[f"{command}_per_s"] > 0

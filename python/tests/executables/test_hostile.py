@@ -331,18 +331,18 @@ def resetting_server() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("flags", [(), ("--rate", "100")])
-def test_errors_are_the_same_in_the_text_and_in_the_record(flags: tuple[str, ...]) -> None:
+def test_errors_are_the_same_in_the_text_and_in_the_record(flags: tuple[str, ...], tmp_path: Path) -> None:
     """What fails in a measure phase that is shorter than the back-off was due before it: both are said."""
     with resetting_server() as port:
         phases = ("--warmup", "1200ms", "--duration", "1500ms", "--progress", "text")
         target = ("--target", f"127.0.0.1:{port}")
         load = ("steelyard-load", *target, *phases, "--connections", 8, "--keys", 100, *flags)
-        done, page = run(*load, "--json"), run(*load)
+        done = run(*load, "--output", tmp_path / "load.json")
     shown = [line.split() for line in done.stderr.splitlines() if "errors" in line]
     errors = sum(int(words[3]) for words in shown if words[0] == "measure")
-    requests = json.loads(done.stdout)["requests"]
+    requests = json.loads((tmp_path / "load.json").read_text())["requests"]
     assert requests["errors"] - requests["errors_after"] + requests["errors_from_before"] == errors > 0
-    line = next(line for line in page.stdout.splitlines() if line.startswith("errors "))
+    line = next(line for line in done.stdout.splitlines() if line.startswith("errors "))
     assert re.search(r"(\d+) more came in the 1\.5 s, of requests due before$", line), line
     ended = requests["completed"] + requests["errors"] + requests["outstanding_at_end"] + requests["unsent"]
     assert requests["intended"] == ended

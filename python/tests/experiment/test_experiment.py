@@ -314,16 +314,8 @@ def test_orders_are_balanced_in_pairs_and_repeat_with_the_seed() -> None:
 def test_a_benchmark_is_tried_with_the_same_requests_in_both_arms_beside_its_guardrails(
     tmp_path: Path,
 ) -> None:
-    settings = [
-        "--set",
-        "measure=1",
-        "--set",
-        "warmup_min=0.5",
-        "--set",
-        "warmup_max=1",
-        "--set",
-        "connections=4",
-    ]
+    short = ("measure=1", "warmup_min=0.5", "warmup_max=0.5", "connections=4")
+    settings = [word for text in short for word in ("--set", text)]
     words = ["tao", "--tier", "smoke", "--a", "memory=8MiB", "--b", "memory=32MiB", *settings]
     page = tmp_path / "page.html"
     words += ["--guard", "hit_ratio=-5%", "--guard", "response_p99_ns=50%"]

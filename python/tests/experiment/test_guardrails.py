@@ -144,7 +144,8 @@ def test_guardrails_that_do_not_fit_are_refused(tmp_path: Path, words: list[str]
 
 def test_a_metric_whose_direction_is_not_known_is_no_guardrail(tmp_path: Path) -> None:
     # It is asked of the first trial, which is short.
-    short = [word for name in ("measure", "warmup_min", "warmup_max") for word in ("--set", f"{name}=1")]
+    names = ("measure=1", "warmup_min=0.5", "warmup_max=0.5", "connections=4")
+    short = [word for name in names for word in ("--set", name)]
     words = ["tao", "--tier", "smoke", "--a", "memory=8MiB", "--b", "memory=32MiB", *short]
     words = ["experiment", "--out", str(tmp_path), *words, "--guard", "hit_ratio=5%"]
     done = call(*words)

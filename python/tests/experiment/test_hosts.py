@@ -88,7 +88,7 @@ def test_a_benchmark_is_run_by_the_steelyard_of_the_host(ssh: SshServer, tmp_pat
     words = [*hosts(ssh, "localhost", ssh.address), "--remote-command", str(STEELYARD)]
     settings = [
         word
-        for name in ("measure=1", "warmup_min=1", "warmup_max=1", "connections=4")
+        for name in ("measure=1", "warmup_min=0.5", "warmup_max=0.5", "connections=4")
         for word in ("--set", name)
     ]
     arms = ["tao", "--tier", "smoke", "--a", "memory=8MiB", "--b", "memory=32MiB", *settings]

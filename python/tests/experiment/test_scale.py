@@ -278,7 +278,7 @@ def test_idle_time_is_read_of_the_cpus_that_are_asked_for(tmp_path: Path) -> Non
 
 
 def test_a_benchmark_finds_only_the_cpus_of_its_step(tmp_path: Path) -> None:
-    settings = ["measure=1", "warmup_min=1", "warmup_max=1", "memory=16MiB", "connections={cpus}"]
+    settings = ["measure=1", "warmup_min=0.5", "warmup_max=0.5", "memory=16MiB", "connections={cpus}"]
     words = ["tao", "--tier", "smoke", "--steps", "1", "--blocks", "1"]
     words += [word for setting in settings for word in ("--set", setting)]
     # A busy machine may make the run invalid; where it ran is recorded all the same.

@@ -124,7 +124,8 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 def test_a_benchmark_runs_in_its_place_beside_a_benchmark(tmp_path: Path) -> None:
     if len(CPUS) < 2:
         pytest.skip("needs two CPUs")
-    settings = {"measure": "1", "warmup_min": "0.5", "warmup_max": "1", "connections": "2", "memory": "16MiB"}
+    settings = {"measure": "1", "warmup_min": "0.5", "warmup_max": "0.5", "connections": "2"}
+    settings |= {"memory": "16MiB", "rate": "1000"}
     co_runner = "tao:" + ",".join(f"{name}={value}" for name, value in settings.items())
     one = arm(4, co_runner=co_runner).model_copy(update={"settings": settings})
     record = begin.record_of(begin.Request(tier="smoke"), "tao", "scenario", [one])
