@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.bench.supervised import run_to_end
+from tests.calling import call
 
 STEELYARD = Path(sys.executable).with_name("steelyard")
 SLOW = """
@@ -53,9 +54,7 @@ def test_a_killed_tuning_leaves_no_command_that_writes_after_restore(
     until((tmp_path / "begun").exists)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    restored = subprocess.run(
-        [str(STEELYARD), "tune", "restore"], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    restored = call("tune", "restore", folder=tmp_path, XDG_STATE_HOME=environment["XDG_STATE_HOME"])
     assert restored.returncode == 0, restored.stderr
     assert "undid a change of a killed run" in restored.stdout
     assert (tmp_path / "value").read_text() == "4\n"

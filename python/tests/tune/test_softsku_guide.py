@@ -6,14 +6,13 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from steelyard.tune.knobs.user import read_user_file
+from tests.calling import call
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "softsku.md"
 TEXT = GUIDE.read_text()
@@ -47,9 +46,8 @@ def test_a_command_of_the_guide_works(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(TOML[0])
     before = THP.read_text() if THP.exists() else ""
     at = words.index("--") if "--" in words else len(words)
-    command = [str(Path(sys.executable).with_name("steelyard")), *words[1:at], "--json", *words[at:]]
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=110, env=environment)
+    state = str(tmp_path / "state")
+    done = call(*words[1:at], "--json", *words[at:], folder=tmp_path, XDG_STATE_HOME=state)
     if done.returncode == 3 and "another tuning is under way on this machine" in done.stderr:
         pytest.skip("another tuning is under way on this machine")
     assert done.returncode in (0, 1), done.stderr

@@ -19,6 +19,7 @@ import pytest
 
 from steelyard._base import schemas_dir
 from steelyard.cli.main import invoke
+from tests.calling import call
 from tests.cli.test_documents import hold
 from tests.tune.machines import everything, make_machine
 
@@ -50,14 +51,7 @@ def machine(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(STEELYARD), "tune", *words],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "300", "XDG_STATE_HOME": str(folder / "state")},
-    )
+    return call("tune", *words, folder=folder, COLUMNS="300", XDG_STATE_HOME=str(folder / "state"))
 
 
 def workload(machine: Path, *knobs: str, program: str = SERVICE, blocks: int = 12) -> list[str]:
