@@ -79,7 +79,7 @@ def test_both_arms_of_a_block_run_at_once_and_take_their_own_time(ssh: SshServer
         tmp_path / "runs", *words, "--metric", "cpu_s", "--guard", "elapsed_s=50%", code=None
     )
     made = record(document)["trials"]
-    assert len(made) >= 4
+    assert len(made) >= 2
     assert all(one["value"] is not None and 0 < one["value"] < 5 for one in made), made
     assert all(0 < one["readings"]["elapsed_s"] < 60 for one in made)
 
