@@ -67,7 +67,7 @@ def test_people_read_times_in_fitting_units_and_programs_in_ns(tmp_path: Path) -
     assert len(times) + line.count(" -") == 4, line
     # Three digits: a time of 1,000 of a unit and more is in the next one.
     assert all(float(value) < 1000 for value, _ in times)
-    factor = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[times[0][1]]
+    factor = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[times[0][1]]
     p50_ns = json.loads((tmp_path / "load.json").read_text())["latency"]["response"]["p50_ns"]
     assert float(times[0][0]) * factor == pytest.approx(p50_ns, rel=0.006)
 
