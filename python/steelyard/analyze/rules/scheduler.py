@@ -95,8 +95,10 @@ def _taken(conditions: Conditions) -> Finding | None:
         return None
     waiting = lost if target.waiting_ratio is None else target.waiting_ratio
     cpus = target.cpus.value or 0.0
-    # More than all of its CPUs a program cannot use.
-    cost = min(wait_share(conditions, CPU, lost), 1.0 - cpus / count)
+    # More than all of its CPUs a program cannot use, and one thread's own CPU time stays.
+    cost = min(
+        wait_share(conditions, CPU, lost), 1.0 - cpus / count, 1.0 - (target.busiest_running_ratio or 0.0)
+    )
     return Finding(
         f"The program's threads could use {demand:.2f} CPUs and got {cpus:.2f}, though there are {count}:"
         f" other processes use {others:.1f} CPUs.",

@@ -65,6 +65,9 @@ def test_a_gain_is_bounded_by_the_threads_that_wait_not_by_those_that_sleep() ->
     # More than all CPUs of the machine it cannot use.
     most = {one.id: one for one in explain(target(**changes, left={CPU: 0.2}))}
     assert most["cpus-taken"].gain.startswith("at most 2.2 x"), most["cpus-taken"].gain
+    # A stage that runs half of the time still does so where nothing takes its CPU.
+    stage = {one.id: one for one in explain(target(**changes, left={CPU: 0.2}, busiest_running_ratio=0.5))}
+    assert stage["cpus-taken"].gain.startswith("at most 2.0 x"), stage["cpus-taken"].gain
 
 
 def test_gains_of_cpu_time_have_the_same_base() -> None:

@@ -416,7 +416,7 @@ def test_columns_say_where_a_speedup_is_at_another_mix_than_the_rue():
         assert group.speedup.value == pytest.approx(1.1, rel=0.01)
         assert group.rue[0] / group.rue[1] < 0.9
     said = rue(result)
-    assert "speedup = RUE 1 / RUE 2, of several groups at one mix of work" in said.subline
+    assert "speedup = RUE 1 / RUE 2, of several groups at one mix of work" in said.lines[0]
     coarse, fine = (
         block
         for section in said.sections
