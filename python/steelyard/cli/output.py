@@ -128,13 +128,12 @@ def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
     if target.format is Format.JSONL:
         _write_figures(target, objects)
         return
+    left = 0
     for item in objects:
         if target.format is Format.CSV and isinstance(item, Shown):
             table, more = main_table_of(item.answer)
             parts: list[Any] = [] if table is None else [table]
-            if more:
-                word = "table" if more == 1 else "tables"
-                print(f"steelyard: {more} more {word}; --format jsonl has all figures", file=sys.stderr)
+            left += more
         else:
             parts = list(parts_of(item))
         for part in parts:
@@ -148,6 +147,11 @@ def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
                     target.file.write(f"{as_markdown(part)}\n\n")
             elif target.format is Format.MARKDOWN:
                 target.file.write(f"{sentence(part)}\n\n")
+    if left:
+        # Of a table that is lost nobody wants the rest.
+        target.file.flush()
+        word = "table" if left == 1 else "tables"
+        print(f"steelyard: {left} more {word}; --format jsonl has all figures", file=sys.stderr)
 
 
 def _write_figures(target: Writing, objects: Sequence[Any]) -> None:

@@ -96,9 +96,8 @@ def _against(suite: Suite) -> list[str]:
     overall = suite.overall
     text = None if overall is None else overall_text(overall)
     if overall is None or text is None:
-        return (
-            [f"The overall score is {overall.withheld}."] if overall is not None and overall.withheld else []
-        )
+        withheld = "" if overall is None else overall.withheld or ""
+        return [f"{withheld[:1].upper()}{withheld[1:]}."] if withheld else []
     count = fmt.several(len(suite.members), "score")
     lines = [f"The geometric mean of {count} against {overall.baseline_title or 'the baseline'}", *text.notes]
     if overall.suspect:
