@@ -385,9 +385,14 @@ def _lock_switches(threads: "Iterable[ThreadLooks]") -> tuple[Quantity, int]:
     switches, lasted_ns, count = 0, 0, 0
     for thread in threads:
         gain, lasted = _gain(thread, 2), thread.last_ns - thread.first_ns
-        locks = [sleep for sleep in thread.sleeps if kind_of(sleep.where, sleep.state, sleep.call) == "lock"]
-        asleep = sum(sleep.sampled_ns + sleep.exact_ns - sleep.long_ns for sleep in locks)
-        if gain is not None and lasted > 0 and asleep >= _LOCK_RATIO * lasted:
+        spent = _spent(thread)
+        if gain is None or spent is None:
+            continue
+        _, wait, slept = spent
+        # Looks between which it slept and ran again count with those that found it asleep, and as in
+        # ``held_by`` the time in which it waits for a CPU counts on neither side.
+        asleep = _sleep_kinds(thread).get("lock", 0.0) * slept
+        if asleep > 0 and asleep >= _LOCK_RATIO * (lasted - wait):
             switches, lasted_ns, count = switches + gain, lasted_ns + lasted, count + 1
     if lasted_ns <= 0:
         return Quantity(None, "1/s", "no thread waits for a lock"), 0

@@ -159,7 +159,8 @@ def _nothing(profiles: Any, selection: Selection, task_samples: Any) -> ResultSa
     for name, _ in selection.labels:
         known = _known(task_samples.labels.get(name), task_samples)
         if not {value for other, value in selection.labels if other == name} & set(known):
-            return ResultSaysNoError(message, hint=_there_are(f"label.{name}", known))
+            there = _there_are(f"label.{name}", known) if known else f"no task has a label {name!r}"
+            return ResultSaysNoError(message, hint=there)
     return ResultSaysNoError(message)
 
 

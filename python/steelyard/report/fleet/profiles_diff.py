@@ -112,7 +112,7 @@ def _sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
         " Intervals are for each row alone."
     )
     if diff.by == "function":
-        intro += " A row adds up the functions of one name in all programs: `--where job=NAME` shows one."
+        intro += " A row adds up the functions of one name in all programs of the selected jobs."
     return [
         Section("changes", "Changes", (_table(diff), _bars(diff)), intro=intro),
         Section("graph", "Flame graph", (flame,)),
