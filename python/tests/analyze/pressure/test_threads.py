@@ -1,6 +1,7 @@
 """A program's threads: their time adds up, sleeps go to what was seen, and odd input costs nothing."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard import telemetry
-from steelyard.analyze.pressure.thread_readings import read_looks
-from steelyard.analyze.pressure.threads import CPU, TargetUse, kind_of, observe_target
+from steelyard.analyze.pressure.thread_readings import Sleep, ThreadLooks, read_looks
+from steelyard.analyze.pressure.threads import CPU, TargetUse, _lock_switches, kind_of, observe_target
 from tests.telemetry.recordings import SECOND, table_of, write_recording
 
 Row = dict[str, Any]
@@ -345,3 +346,16 @@ def test_a_thread_that_was_there_for_a_part_of_the_time_is_as_busy_as_its_part(t
     found = observed(tmp_path, looks)
     assert found is not None
     assert found.busiest_wanted_ratio.value == pytest.approx(0.6, abs=0.03)
+
+
+def test_a_thread_asleep_on_a_lock_between_looks_is_found_beside_waits_for_a_cpu() -> None:
+    """The worker of a mutex on a busy machine: few looks find it asleep, and it waits for a CPU, too."""
+    asleep = Sleep("S", "futex_do_wait", None, 0.0, 1.1e9)
+    worker = ThreadLooks(
+        1, 2, 0, 4_900_000_000, (0, 0, 0), (1_500_000_000, 1_800_000_000, 9_000), [asleep], 0.5e9
+    )
+    switches, count = _lock_switches([worker])
+    assert (count, switches.value) == (1, pytest.approx(9_000 / 4.9))
+    # A sixth of its time asleep on a lock, the rest at work, is no thread that waits for one.
+    busy = replace(worker, last=(4_000_000_000, 0, 9_000))
+    assert _lock_switches([busy])[1] == 0
