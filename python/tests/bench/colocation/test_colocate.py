@@ -6,9 +6,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,8 +15,8 @@ from steelyard.bench.colocation.manifest import load
 from steelyard.bench.colocation.workload import pair_of, workload_of
 from steelyard.cli.main import invoke
 from steelyard.records import RunStatus
+from tests.bench.colocation.conftest import Made
 from tests.bench.conftest import MARK, marked, until
-from tests.calling import call
 
 SPIN = f"{sys.executable} -S -c 'sum(range(300000))'"
 SLEEP = "sleep 0.05"
@@ -41,24 +39,6 @@ def start(out: Path, *arguments: str) -> "tuple[subprocess.Popen[str], str]":
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     return process, mark
-
-
-Made = Callable[..., tuple[int, dict[str, Any], str]]
-
-
-@pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """Run the command in this process: its exit code, its document and what it complained of."""
-    mark = uuid.uuid4().hex
-    monkeypatch.setenv(MARK, mark)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-    def run(*arguments: str) -> tuple[int, dict[str, Any], str]:
-        done = call("colocate", *arguments, "--json", "--out", str(tmp_path))
-        assert marked(mark) == {}
-        return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
-
-    return run
 
 
 def test_two_commands_are_put_together(tmp_path: Path, made: Made) -> None:

@@ -9,7 +9,7 @@ import pytest
 from steelyard.bench import runs, tiers
 from steelyard.cli.main import invoke
 from steelyard.records import RunStatus
-from tests.bench.colocation.test_colocate import made
+from tests.bench.colocation.conftest import Made
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 PAIR = tiers.Suite("pair", "smoke", ("redis", "memcached"))
@@ -75,9 +75,8 @@ def test_hooks_count_events_and_name_functions(characterized):
     assert "sendmsg" in load or "io_send" in load
 
 
-def test_two_benchmarks_are_put_together(tmp_path: Path):
+def test_two_benchmarks_are_put_together(made: Made) -> None:
     code, document, stderr = made(
-        tmp_path,
         *("redis:connections=8", "memcached:memory=64MiB", "--tier", "smoke"),
         *("--repeats", "1", "--duration", "1.5s", "--seed", "7"),
     )
