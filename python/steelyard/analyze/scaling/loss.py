@@ -166,7 +166,9 @@ def _divisor(step: Step, other: Step) -> int:
 
 def _caveat(low: Step, high: Step, terms: Sequence[LossTerm]) -> str | None:
     found = []
-    if terms and None in (low.busy_ratio, high.busy_ratio):
+    # Without a known number of CPUs the term is the threads' own CPU time.
+    from_idle = all(IDLE in step.readings for step in (low, high))
+    if terms and from_idle and None in (low.busy_ratio, high.busy_ratio):
         found.append("CPU use is the time in which CPUs were not idle: that of other processes is in it")
     if high.shares_cores and not low.shares_cores and any(term.name == CPI for term in terms):
         found.append(

@@ -391,6 +391,11 @@ def test_idle_time_alone_tells_that_cpus_are_unused() -> None:
         ("CPU use", pytest.approx(2.0)),
     ]
     assert "that of other processes is in it" in (found.loss.caveat or "")
+    # Threads' own CPU time is theirs, however few CPUs are known of.
+    threads = _scaled("threads,ops_per_s,elapsed_s,cpu_s\n1,100,1,1\n2,200,1,2\n4,200,1,2\n")
+    assert threads.loss is not None
+    assert threads.loss.terms
+    assert "that of other processes" not in (threads.loss.caveat or "")
     # A share that the workload used needs no time.
     used = _scaled("cpus,ops_per_s,busy_ratio\n1,100,1\n2,100,0.5\n")
     assert used.loss is not None
