@@ -163,6 +163,8 @@ struct Looks {
     cpu_time_ns: fn() -> u64,
     /// Time of the first look, and the CPU time that the recorder had used before it.
     begin: Option<(u64, u64)>,
+    /// When the look before was.
+    looked_ns: u64,
     last_pid: Option<u64>,
     searched_ns: Option<u64>,
     over: bool,
@@ -180,6 +182,7 @@ impl Looks {
             reader: thread::Reader::new(tree),
             cpu_time_ns,
             begin: None,
+            looked_ns: 0,
             last_pid: None,
             searched_ns: None,
             over: false,
@@ -202,27 +205,14 @@ impl Looks {
             if moved {
                 self.processes.extend(watched.row(tick, &mut self.reader));
             }
-            if watched.has_ended() {
-                watched.end(&mut self.reader, &mut self.threads);
+            if !watched.has_ended() {
+                watched.part(&mut self.reader, &mut self.threads);
             }
             threads += watched.threads();
             unread += watched.unread();
         }
-        self.watched.retain(|watched| {
-            if watched.has_ended() {
-                self.members.forget(watched.pid());
-            }
-            !watched.has_ended()
-        });
-        self.over = !self.members.any_alive();
-        if self.over {
-            // Nobody looks again: not at threads that rest beside a leader that waits to be asked for its end,
-            // nor at descendants that live on.
-            for watched in &mut self.watched {
-                watched.end(&mut self.reader, &mut self.threads);
-            }
-            self.watched.clear();
-        }
+        self.part_with_ended();
+        self.looked_ns = now_ns;
         let rss_bytes: u64 = self.watched.iter().map(Watched::rss_bytes).sum();
         table.row(now_ns).values(&[
             Some(self.watched.len() as u64),
@@ -231,6 +221,31 @@ impl Looks {
             Some(rss_bytes),
             Some(taken_ns),
         ]);
+    }
+
+    /// Writes the ends of processes that have ended, and of all others if nobody looks again: not at threads
+    /// that rest beside a leader that waits to be asked for its end, nor at descendants that live on.
+    fn part_with_ended(&mut self) {
+        for watched in &self.watched {
+            if watched.has_ended() {
+                self.members.forget(watched.pid());
+            }
+        }
+        self.over = !self.members.any_alive();
+        let over = self.over;
+        let mut ended: Vec<Watched> = self
+            .watched
+            .extract_if(.., |watched| over || watched.has_ended())
+            .collect();
+        // With the last of its processes the program has ended, which until the look before it had not.
+        let least_ns = if self.watched.is_empty() {
+            self.looked_ns
+        } else {
+            0
+        };
+        for watched in &mut ended {
+            watched.end(least_ns, &mut self.reader, &mut self.threads);
+        }
     }
 
     /// Looks for new processes, if it is time, and says whether new threads may be there.

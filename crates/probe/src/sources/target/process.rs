@@ -48,6 +48,8 @@ pub struct Watched {
     stat: Kept,
     io: Kept,
     threads: Vec<Thread>,
+    /// Those of which this look found that they are gone.
+    gone: Vec<Thread>,
     /// Threads beyond those that are looked at.
     unread: usize,
     rss_bytes: u64,
@@ -66,6 +68,7 @@ impl Watched {
             stat: Kept::new(tree.is_live()),
             io: Kept::new(tree.is_live()),
             threads: Vec::new(),
+            gone: Vec::new(),
             unread: 0,
             rss_bytes: 0,
             thread_count: 0,
@@ -112,7 +115,7 @@ impl Watched {
         let first = self.start_ticks.is_none();
         let mut moved = first || tick.last;
         if news || self.thread_count != (self.threads.len() + self.unread) as u64 {
-            self.find_threads(reader, room);
+            self.find_threads(tick.now_ns(), reader, room);
         }
         for thread in &mut self.threads {
             if let Some(row) = thread.visit(tick, reader) {
@@ -120,20 +123,12 @@ impl Watched {
                 moved = true;
             }
         }
-        if self.threads.iter().any(|thread| thread.ended) {
-            moved = true;
-            self.threads.retain(|thread| {
-                if thread.ended {
-                    thread.release(reader);
-                }
-                !thread.ended
-            });
-        }
-        moved
+        self.gone = self.threads.extract_if(.., |thread| thread.ended).collect();
+        moved || !self.gone.is_empty()
     }
 
     /// Takes up threads that are new, and forgets those that are gone without a word.
-    fn find_threads(&mut self, reader: &mut Reader, room: usize) {
+    fn find_threads(&mut self, now_ns: u64, reader: &mut Reader, room: usize) {
         let mut there = self.tree.ids(format!("proc/{}/task", self.pid));
         there.sort_unstable();
         self.unread = there.len().saturating_sub(room);
@@ -145,9 +140,10 @@ impl Watched {
                 gone.wake();
                 self.threads.push(gone);
             }
-            let thread = known
+            let mut thread = known
                 .next_if(|thread| thread.tid == tid)
                 .unwrap_or_else(|| Thread::new(self.pid, tid, reader));
+            thread.there_ns = now_ns;
             self.threads.push(thread);
         }
         self.threads.extend(known.map(|mut gone| {
@@ -156,10 +152,22 @@ impl Watched {
         }));
     }
 
-    /// The last rows of threads that rested when the process ended.
-    pub fn end(&mut self, reader: &mut Reader, rows: &mut Vec<ThreadRow>) {
-        for mut thread in self.threads.drain(..) {
-            rows.extend(thread.last_row(reader));
+    /// Writes the last rows of threads that are gone while the process lives on.
+    pub fn part(&mut self, reader: &mut Reader, rows: &mut Vec<ThreadRow>) {
+        for mut thread in self.gone.drain(..) {
+            rows.extend(thread.last_row(thread.there_ns, reader));
+            thread.release(reader);
+        }
+    }
+
+    /// Writes the last rows of threads that rested when the process ended: after `least_ns`, and after any of
+    /// them was found.
+    pub fn end(&mut self, least_ns: u64, reader: &mut Reader, rows: &mut Vec<ThreadRow>) {
+        self.gone.append(&mut self.threads);
+        let found = self.gone.iter().map(|thread| thread.there_ns);
+        let there_ns = found.max().unwrap_or(0).max(least_ns);
+        for mut thread in self.gone.drain(..) {
+            rows.extend(thread.last_row(there_ns, reader));
             thread.release(reader);
         }
     }

@@ -195,11 +195,33 @@ fn a_thread_that_rests_when_its_process_ends_has_a_last_row() {
     let [looks, _, threads] = program.look();
     assert!(looks[0].starts_with("2050000000 0 0 0 0 "), "{looks:?}");
     assert_eq!(threads.len(), 1, "{threads:?}");
-    assert!(threads[0].contains(" 10 11 7 "), "{threads:?}");
+    // It was there until the look before, at which another thread of the process was found.
+    assert!(
+        threads[0].starts_with("2000000000 10 11 7 "),
+        "{threads:?}"
+    );
     assert!(
         threads[0].ends_with(" S ep_poll - 3 1 1 1 40000000 10000000"),
         "{threads:?}"
     );
+    assert!(program.is_over());
+}
+
+#[test]
+fn a_program_all_of_whose_threads_rest_is_there_until_the_look_before_its_end() {
+    let mut program = Program::new();
+    program.process(20, 10, 1);
+    program.thread(20, 20, 'S', "hrtimer_nanosleep", "5 0 1");
+    program.watch_pid(10);
+    for _ in 0..40 {
+        program.look();
+        program.pass_ms(100);
+    }
+    program.bench.remove("proc/10");
+    program.bench.remove("proc/20");
+    let [_, _, threads] = program.look();
+    let ends: Vec<&str> = threads.iter().map(|row| &row[..10]).collect();
+    assert_eq!(ends, ["4900000000"; 2], "{threads:?}");
     assert!(program.is_over());
 }
 

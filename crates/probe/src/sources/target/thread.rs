@@ -222,6 +222,8 @@ pub struct Thread {
     unmoved_ns: Option<u64>,
     rests: u64,
     next_visit_ns: u64,
+    /// When a visit found it last.
+    pub there_ns: u64,
     /// Whether its files are gone.
     pub ended: bool,
 }
@@ -241,6 +243,7 @@ impl Thread {
             unmoved_ns: None,
             rests: 0,
             next_visit_ns: 0,
+            there_ns: 0,
             ended: false,
         }
     }
@@ -255,8 +258,8 @@ impl Thread {
         reader.kept -= usize::from(self.stat.1);
     }
 
-    /// Visits it if it is time, and returns a row if it moved since the row before, or has ended, or the tick
-    /// is the last.
+    /// Visits it if it is time, and returns a row if it moved since the row before or the tick is the last.
+    /// Says in `ended` that it is gone.
     pub fn visit(&mut self, tick: &Tick<'_>, reader: &mut Reader) -> Option<ThreadRow> {
         let now_ns = tick.now_ns();
         if now_ns < self.next_visit_ns && !tick.last {
@@ -282,8 +285,9 @@ impl Thread {
             .filter(|stat| !stat.has_ended())
         else {
             self.ended = true;
-            return self.last_row(reader);
+            return None;
         };
+        self.there_ns = now_ns;
         let mut seen = Seen {
             stat,
             sleeps_in: None,
@@ -307,18 +311,23 @@ impl Thread {
 
     /// Notes that it has not run since its row before, and when to look again.
     fn rest(&mut self, now_ns: u64, write: bool, reader: &Reader) -> Option<ThreadRow> {
-        self.unmoved_ns = Some(now_ns);
+        (self.there_ns, self.unmoved_ns) = (now_ns, Some(now_ns));
         self.rests += 1;
         let rest_ns = self.rests.saturating_pow(2).saturating_mul(REST_NS);
         self.next_visit_ns = now_ns.saturating_add(rest_ns.min(REST_MOST_NS));
-        if write { self.last_row(reader) } else { None }
+        if write {
+            self.last_row(now_ns, reader)
+        } else {
+            None
+        }
     }
 
-    /// The row of a thread that was unmoved when it was visited last.
-    pub fn last_row(&mut self, reader: &Reader) -> Option<ThreadRow> {
+    /// The row of a thread that was unmoved when it was visited last, and was there until `there_ns`: how it
+    /// spent the time between the two is not known, and it was asleep before.
+    pub fn last_row(&mut self, there_ns: u64, reader: &Reader) -> Option<ThreadRow> {
         let unmoved_ns = self.unmoved_ns.take()?;
         let last = self.last.as_ref()?;
-        Some(self.row(unmoved_ns, Some(unmoved_ns), last, reader))
+        Some(self.row(there_ns.max(unmoved_ns), Some(unmoved_ns), last, reader))
     }
 
     fn row(
