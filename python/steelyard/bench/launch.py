@@ -1,7 +1,7 @@
 """From a request on the command line to finished runs: what ``steelyard run`` does.
 
-In: a `Request`. Out: one `Attempt` per run, complete or not, in the order made; for a suite a directory that
-holds them all.
+In: a `RunRequest`. Out: one `Attempt` per run, complete or not, in the order made; for a suite a directory
+that holds them all.
 
 Everything that can be refused is refused before the first directory is made: names, ranges, CPUs, hooks,
 memory. A member of a suite for which the machine lacks something does not keep the others from being run.
@@ -10,19 +10,18 @@ Not here: reading the command line, drawing results.
 
 import contextlib
 import hashlib
-import itertools
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import steelyard
 from steelyard import machine as machines
-from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, command_text
+from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
+from steelyard._base.request import as_document, options, resumed, words
 from steelyard.bench import declaration, tiers, undo
 from steelyard.bench import hook as hooks
 from steelyard.bench.benchmark import Benchmark
@@ -30,11 +29,12 @@ from steelyard.bench.clock import Clock, SystemClock
 from steelyard.bench.executor import Executor, LocalExecutor
 from steelyard.bench.footprint import Footprint, misfit
 from steelyard.bench.manifest import Manifest
-from steelyard.bench.parameters import Settings, by_benchmark, parse_assignments
+from steelyard.bench.parameters import Settings, by_benchmark
 from steelyard.bench.placement import Placement
 from steelyard.bench.placement.parameters import BINDING
 from steelyard.bench.placement.request import as_allowed, live_layout, placement_of, record_of
 from steelyard.bench.progress import Progress
+from steelyard.bench.request import RunRequest
 from steelyard.bench.session import Session
 from steelyard.bench.signals import Interrupts
 from steelyard.bench.suites.resume import Expected, Resumption, interrupted_suite, open_suite
@@ -44,22 +44,6 @@ from steelyard.records import Machine, Parameter, Run, Series, write
 SEED = "seed"
 _SEED_BITS = 48
 """Seeds stay below 2^53, so that every JSON reader gets them exactly."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What was asked for."""
-
-    name: str = tiers.DEFAULT_SUITE
-    tier: str | None = None
-    repeat: int = 1
-    chosen: Mapping[str, str] = field(default_factory=dict)
-    server_cpus: str | None = None
-    load_cpus: str | None = None
-    hooks: Sequence[str] = ()
-    out: Path = Path("runs")
-    resume: Path | None = None
-    """Directory of a suite that goes on; ``request_of`` gives the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +86,7 @@ class Plan:
     lacks: EnvironmentLacksError | None = None
 
 
-def plan(request: Request, machine: Machine) -> list[Plan]:
+def plan(request: RunRequest, machine: Machine) -> list[Plan]:
     """Return the benchmarks of a request with their settings. Raises UsageError."""
     suite, names, tier = tiers.resolve(request.name, request.tier)
     declarations = [declaration.find(name) for name in names]
@@ -111,7 +95,7 @@ def plan(request: Request, machine: Machine) -> list[Plan]:
         name: [parameter.name for parameter in benchmark.parameters]
         for name, benchmark in zip(names, benchmarks, strict=True)
     }
-    asked = by_benchmark(request.chosen, declared, owner=request.name)
+    asked = by_benchmark(request.settings, declared, owner=request.name)
     if request.repeat < 1:
         raise UsageError(f"--repeat {request.repeat}: allowed is 1..")
     for entry in declarations:
@@ -154,7 +138,7 @@ def plan(request: Request, machine: Machine) -> list[Plan]:
 
 
 def execute(
-    request: Request,
+    request: RunRequest,
     *,
     progress: Progress,
     finished: Callable[[Attempt], None] = lambda attempt: None,
@@ -218,12 +202,12 @@ def execute(
     return Launched(attempts, suite.directory if suite else None, refused, stopped, interrupted)
 
 
-def _resume(request: Request, plans: Sequence[Plan], machine: Machine) -> Resumption | None:
+def _resume(request: RunRequest, plans: Sequence[Plan], machine: Machine) -> Resumption | None:
     """Return the suite that goes on, None where nothing is resumed. Raises UsageError where it cannot."""
-    if request.resume is None:
+    if request.goes_on is None:
         return None
     expected = {each.declared.name: Expected(each.settings, record_of(each.placement)) for each in plans}
-    return open_suite(request.resume, machine, expected)
+    return open_suite(request.goes_on, machine, expected)
 
 
 def _turns(plans: Sequence[Plan], repeat: int, resumed: Resumption | None) -> list[tuple[int, Plan]]:
@@ -247,7 +231,7 @@ def _turns(plans: Sequence[Plan], repeat: int, resumed: Resumption | None) -> li
 
 
 def _begin_suite(
-    request: Request, plans: Sequence[Plan], clock: Clock, resumed: Resumption | None
+    request: RunRequest, plans: Sequence[Plan], clock: Clock, resumed: Resumption | None
 ) -> SuiteManifest | None:
     """Make the directory of the suite, None where a lone benchmark was asked for."""
     name, tier = plans[0].suite, plans[0].tier
@@ -269,7 +253,8 @@ def _begin_suite(
         tier=tier,
         repeats=request.repeat,
         version=steelyard.__version__,
-        command=_suite_command(request),
+        command=_command(request),
+        request=as_document(request),
         members=members,
     )
 
@@ -286,7 +271,7 @@ def repeat_seed(seed: int, index: int) -> int:
 
 
 def _one(
-    request: Request,
+    request: RunRequest,
     planned: Plan,
     series: Series,
     *,
@@ -340,74 +325,34 @@ def _one(
     return Attempt(directory, manifest.run)
 
 
-def command_line(request: Request, planned: Plan, seed: int) -> list[str]:
+def command_line(request: RunRequest, planned: Plan, seed: int) -> list[str]:
     """Return the command that repeats exactly this run."""
-    command = ["steelyard", "run", planned.declared.name, "--tier", planned.tier]
-    return command + _options(request, {**planned.chosen, SEED: str(seed)})
+    repeated = replace(
+        request,
+        name=planned.declared.name,
+        tier=planned.tier,
+        repeat=1,
+        chosen={**planned.chosen, SEED: str(seed)},
+        hosts=(),
+    )
+    return _command(repeated)
 
 
-def _suite_command(request: Request) -> list[str]:
-    """Return the command that runs the suite again. Seeds are drawn anew unless one was asked for."""
-    command = ["steelyard", "run", request.name]
-    command += ["--tier", request.tier] if request.tier is not None else []
-    command += ["--repeat", str(request.repeat)] if request.repeat > 1 else []
-    return command + _options(request, request.chosen)
+def _command(request: RunRequest) -> list[str]:
+    """Return the command of a request, without what says where its runs go and what else is shown."""
+    beside = [name for name, field in options(RunRequest).items() if field.option.anew]
+    return ["steelyard", "run", *words(request, always=("name",), never=beside)]
 
 
-def request_of(request: Request, directory: Path) -> Request:
-    """Return the request of the suite in ``directory``, as it was begun.
+def request_of(request: RunRequest, given: Collection[str], directory: Path) -> RunRequest:
+    """Return the request of the suite in ``directory``, as it was begun; ``given`` are the typed fields.
 
-    Raises UsageError where ``request`` asks for something else than that; what it leaves open is taken from
-    there. The name ``""`` leaves the suite open.
+    Raises UsageError where ``request`` asks for something else than that.
     """
     suite = interrupted_suite(directory)
-    begun = Request(name=suite.suite, tier=suite.tier, repeat=suite.repeats, **_recorded(suite.command))
-    for field_name, flag in _FLAGS.items():
-        asked, then = getattr(request, field_name), getattr(begun, field_name)
-        is_open = not asked or (field_name == "repeat" and asked == 1)
-        if not is_open and asked != then:
-            raise UsageError(
-                f"{directory.name} was begun with other settings: {flag}",
-                hint=f"{command_text(['steelyard', 'run', '--resume', directory.name])} takes those of:"
-                f" {command_text(suite.command)}",
-            )
-    return replace(begun, out=directory.absolute().parent, resume=directory)
-
-
-_FLAGS = {
-    "name": "the suite",
-    "tier": "--tier",
-    "repeat": "--repeat",
-    "chosen": "--set",
-    "server_cpus": "--server-cpus",
-    "load_cpus": "--load-cpus",
-    "hooks": "--hook",
-}
-
-
-def _recorded(command: Sequence[str]) -> dict[str, Any]:
-    """Return the options of a suite's command, as `_options` writes them."""
-    chosen: list[str] = []
-    found: dict[str, Any] = {"hooks": []}
-    for flag, value in itertools.pairwise(command):
-        if flag == "--set":
-            chosen.append(value)
-        elif flag == "--hook":
-            found["hooks"].append(value)
-        elif flag in ("--server-cpus", "--load-cpus"):
-            found[flag.removeprefix("--").replace("-", "_")] = value
-    return {**found, "chosen": parse_assignments(chosen)}
-
-
-def _options(request: Request, chosen: Mapping[str, str]) -> list[str]:
-    command: list[str] = []
-    for name, text in chosen.items():
-        command += ["--set", f"{name}={text}"]
-    for flag, value in (("--server-cpus", request.server_cpus), ("--load-cpus", request.load_cpus)):
-        command += [flag, value] if value is not None else []
-    for text in request.hooks:
-        command += ["--hook", text]
-    return command
+    again = ["steelyard", "run", "--resume", directory.name]
+    begun = resumed(suite.request, request, given, words=again)
+    return replace(begun, out=directory.absolute().parent, goes_on=directory)
 
 
 def make_folder(out: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from steelyard._base import UsageError
 from steelyard.bench import declaration
 from steelyard.bench.parameters import nearest
+from steelyard.bench.request import DEFAULT_SUITE
 
 TIERS = {
     "smoke": "seconds: shows that everything works",
@@ -27,9 +28,6 @@ class Suite:
     name: str
     tier: str
     benchmarks: tuple[str, ...]
-
-
-DEFAULT_SUITE = "quick"
 
 
 def suites() -> dict[str, Suite]:

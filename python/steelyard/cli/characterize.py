@@ -1,12 +1,14 @@
 """``steelyard characterize``: makes the run, then says what held the workload back."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import ExitCode, RecordError, SteelyardError
-from steelyard.bench.characterize.benchmark import Request, characterize
+from steelyard._base import ExitCode, RecordError, SteelyardError, UsageError
+from steelyard.bench.characterize.benchmark import characterize
 from steelyard.bench.characterize.perf_files import problems
 from steelyard.bench.identity import age_s
+from steelyard.bench.request import CharacterizeRequest
 from steelyard.cli.formats import writing
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
@@ -14,7 +16,25 @@ from steelyard.cli.reports import RunView, exit_code
 from steelyard.records import Level, Run
 
 
-def characterize_and_show(request: Request, *, as_json: bool) -> int:
+def characterize_or_show(
+    request: CharacterizeRequest, given: Collection[str], *, report: Path | None, as_json: bool
+) -> int:
+    """Make the run of ``request`` or those of its suite, or show what others measured."""
+    request.check()
+    if request.suite is not None:
+        from steelyard.cli.matrix import show_matrix
+
+        return show_matrix(request, report=report, as_json=as_json)
+    if report is not None:
+        raise UsageError("--tier, --limit, --set-limit, --set and --report need --suite")
+    if request.reads_files_only:
+        from steelyard.cli.compare.perf_files import show_files
+
+        return show_files(request.perf_stat, as_json=as_json)
+    return characterize_and_show(request, as_json=as_json)
+
+
+def characterize_and_show(request: CharacterizeRequest, *, as_json: bool) -> int:
     """Make the run of ``request`` and show it; return the exit code.
 
     A program that ended badly gives 4 with a complete report: the work failed, and was measured.

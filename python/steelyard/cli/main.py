@@ -15,13 +15,14 @@ import typer
 
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
-from steelyard.cli import numa, workloads
+from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
+from steelyard.cli import numa
 from steelyard.cli.commands import Commands, use_commands
 from steelyard.cli.experiment import command as experiment
 from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
 from steelyard.cli.machine import commands as inventory
-from steelyard.cli.options import RUNS, Baseline, Chosen, Hook, Json, Out, Report, RunName, Runs, Tier
+from steelyard.cli.options import RUNS, Baseline, Json, Out, Report, RunName, Runs
 from steelyard.cli.output import (
     EXIT_CODES,
     complain,
@@ -31,7 +32,7 @@ from steelyard.cli.output import (
     unexpected,
 )
 from steelyard.cli.profile import commands as profile
-from steelyard.cli.run import options as run_options
+from steelyard.cli.requests import command
 from steelyard.cli.scale import command as scale
 from steelyard.cli.standard import flushed, take_streams
 from steelyard.cli.tune import commands as tune
@@ -49,6 +50,12 @@ app = typer.Typer(
 )
 
 
+OfSuite = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE.html", help="With --suite: write a self-contained page."),
+]
+
+
 def _version(requested: bool) -> None:
     if requested:
         typer.echo(f"steelyard {steelyard.__version__}")
@@ -64,51 +71,19 @@ def _global(
     """Measure servers."""
 
 
-@app.command(
+app.command(
+    "run",
     epilog=examples(
         "steelyard run", "steelyard run tao --tier smoke", "steelyard run tao --set memory=1GiB --repeat 5"
+    ),
+)(
+    command(
+        RunRequest,
+        "steelyard.cli.run.make:run_or_show",
+        "Run a benchmark or a suite, check the result, score it and write a report.",
+        report=None,
     )
 )
-def run(
-    name: Annotated[
-        str, typer.Argument(help="Suite or benchmark; see `steelyard list`.", show_default="quick")
-    ] = "",
-    tier: Tier = None,
-    repeat: Annotated[int, typer.Option(help="Number of runs of each benchmark.")] = 1,
-    set_: Chosen = None,
-    server_cpus: Annotated[
-        str | None, typer.Option(metavar="LIST", help="CPUs for the servers, such as 0-3,8.")
-    ] = None,
-    load_cpus: Annotated[
-        str | None, typer.Option(metavar="LIST", help="CPUs for the load generator, such as 0-3,8.")
-    ] = None,
-    hook: Hook = None,
-    baseline: Baseline = None,
-    host: run_options.Hosts = None,
-    plan: run_options.Plan = False,
-    preflight: run_options.Preflight = False,
-    resume: run_options.Resume = None,
-    root: run_options.Root = None,
-    out: Out = RUNS,
-    as_json: Json = False,
-) -> int:
-    """Run a benchmark or a suite, check the result, score it and write a report."""
-    from steelyard.bench.launch import Request
-    from steelyard.bench.parameters import parse_assignments
-    from steelyard.cli.run.make import Instead, run_or_show
-
-    request = Request(
-        name=name,
-        tier=tier,
-        repeat=repeat,
-        chosen=parse_assignments(run_options.assignments(set_, host)),
-        server_cpus=server_cpus,
-        load_cpus=load_cpus,
-        hooks=hook or [],
-        out=out,
-    )
-    instead = Instead(preflight=preflight, plan=plan, root=root)
-    return run_or_show(request, instead, resume=resume, baseline=baseline, as_json=as_json)
 
 
 @app.command(
@@ -251,19 +226,34 @@ def health(
 
 
 app.command(
+    "characterize",
     epilog=examples(
         "steelyard characterize -- ./program --flag",
         "steelyard characterize --pid 4711 --duration 30s",
         "steelyard characterize --suite characterization --limit lo=1Gbit",
     ),
     context_settings={"allow_interspersed_args": False},
-)(workloads.characterize)
+)(
+    command(
+        CharacterizeRequest,
+        "steelyard.cli.characterize:characterize_or_show",
+        "Find what limits a workload: a command, processes, a cgroup, the machine, or each of a suite.",
+        report=OfSuite,
+    )
+)
 app.command(
+    "colocate",
     epilog=examples(
         "steelyard colocate redis memcached",
         "steelyard colocate 'redis:connections=8' 'gzip -kfc file' --duration 10s --report page.html",
+    ),
+)(
+    command(
+        PairRequest,
+        "steelyard.cli.colocate:colocate_and_show",
+        "Measure what it costs two workloads to share this machine, beside what was predicted.",
     )
-)(workloads.colocate)
+)
 
 
 @app.command(

@@ -15,23 +15,10 @@ import typer
 from steelyard._base import ExitCode, UsageError
 from steelyard.cli.commands import Commands
 from steelyard.cli.leftovers import is_here, put_back
-from steelyard.cli.options import (
-    RUNS,
-    Budget,
-    Chosen,
-    Compared,
-    Hook,
-    Json,
-    LeastEffect,
-    OrderSeed,
-    Out,
-    Report,
-    Rows,
-    Tier,
-    Timeout,
-    ToTheEnd,
-)
+from steelyard.cli.options import Json, Rows
 from steelyard.cli.output import EXIT_CODES, examples, show_answer
+from steelyard.cli.requests import command
+from steelyard.experiment.request.fields import ScenarioRequest
 
 if TYPE_CHECKING:
     from steelyard.numa.distances import Table
@@ -163,112 +150,20 @@ def score(
     return int(ExitCode.OK)
 
 
-@app.command(
+app.command(
+    "experiment",
     epilog=examples(
         "steelyard numa experiment --plan",
         "steelyard numa experiment --with 'stress-ng --vm 4' -- sysbench memory run",
         "steelyard numa experiment --from figures.csv",
+    ),
+)(
+    command(
+        ScenarioRequest,
+        "steelyard.cli.experiment.scenarios:experiment_and_show",
+        "Measure whether memory locality or cache sharing matters more, in six placements between two nodes.",
     )
 )
-def experiment(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[BENCHMARK|DIR|-- CMD...]",
-            help="What a trial runs, or the folder of an experiment to show.",
-        ),
-    ] = None,
-    with_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with", metavar="WORKLOAD", help="A command or benchmark on the other cores; repeatable."
-        ),
-    ] = None,
-    nodes: Annotated[
-        str | None, typer.Option(metavar="A,B", help="The two nodes; by default the largest, farthest apart.")
-    ] = None,
-    cores: Annotated[
-        int | None, typer.Option(metavar="N", help="Cores of the workload; by default those of a node.")
-    ] = None,
-    every_thread: Annotated[
-        bool, typer.Option("--every-thread", help="Use all hardware threads of a core, not one.")
-    ] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Show the scenarios and run nothing.")] = False,
-    root: Annotated[
-        Path | None,
-        typer.Option(metavar="TREE", help="With --plan: a recorded machine (a folder or .tar.bz2)."),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", metavar="CSV", help="Figures measured elsewhere: scenario, replicate and a metric."
-        ),
-    ] = None,
-    from_fleet: Annotated[
-        str | None,
-        typer.Option(
-            "--from-fleet", metavar="STORE", help="Compare with what a fleet's store shows of --job."
-        ),
-    ] = None,
-    job: Annotated[str | None, typer.Option("--job", help="The job of --from-fleet.")] = None,
-    fleet_metric: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Figure of the job: cpu_per_operation, cpi, latency_mean, ..."),
-    ] = None,
-    metric: Compared = None,
-    lower_is_better: Annotated[
-        bool, typer.Option("--lower-is-better", help="With a REGEX or CSV: smaller numbers are better.")
-    ] = False,
-    least_effect: LeastEffect = "1%",
-    blocks: Annotated[int, typer.Option(help="Most blocks; each tries every scenario once.")] = 40,
-    budget: Budget = None,
-    to_the_end: ToTheEnd = False,
-    set_: Chosen = None,
-    tier: Tier = None,
-    hook: Hook = None,
-    seed: OrderSeed = None,
-    timeout: Timeout = "10min",
-    resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on with the interrupted experiment in this folder.")
-    ] = None,
-    page: Report = None,
-    out: Out = RUNS,
-    as_json: Json = False,
-) -> int:
-    """Measure whether memory locality or cache sharing matters more, in six placements between two nodes."""
-    from steelyard.bench.parameters import parse_assignments
-    from steelyard.cli.experiment import begin, scenarios
-
-    asked = begin.Request(
-        words=words or [],
-        metric=metric,
-        lower_is_better=lower_is_better,
-        blocks=blocks,
-        budget=budget,
-        least_effect=least_effect,
-        to_the_end=to_the_end,
-        seed=seed,
-        tier=tier,
-        chosen=parse_assignments(set_ or []),
-        hooks=hook or [],
-        timeout=timeout,
-        resume=resume,
-        out=out,
-    )
-    request = scenarios.Request(
-        asked,
-        co_runners=with_ or [],
-        nodes=nodes,
-        cores=cores,
-        every_thread=every_thread,
-        root=root,
-        plan=plan,
-        figures=figures,
-        store=from_fleet,
-        job=job,
-        fleet_metric=fleet_metric,
-    )
-    return scenarios.experiment_and_show(request, report=page, as_json=as_json)
 
 
 def _health(path: Path | None) -> HealthResult | None:

@@ -4,16 +4,14 @@
 ``--report FILE.html`` is a page; ``--rows N`` bounds a table; ``--json`` prints one document. A test holds
 every command to the table in ``python/tests/cli/test_flags.py``.
 
-Not here: options that one command has, and those of a fleet's queries (``fleet.options``).
+Not here: options that one command has, those of requests (``bench.options``), and those of a fleet's queries
+(``fleet.options``).
 """
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-RUNS = Path("runs")
-"""The folder of runs unless another is named."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Out = Annotated[
@@ -27,39 +25,6 @@ Report = Annotated[
 Rows = Annotated[int, typer.Option("--rows", min=1, metavar="N", help="Maximum rows of a table.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Id or folder of a run or a suite, or `latest`.")]
 Baseline = Annotated[str | None, typer.Option(metavar="NAME", help="Baseline machine to score against.")]
-
-# Of what makes trials, or runs.
-Chosen = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
-]
-Tier = Annotated[
-    str | None, typer.Option("--tier", help="Length of the runs: smoke, quick, standard or full.")
-]
-Hook = Annotated[
-    list[str] | None,
-    typer.Option("--hook", metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
-]
-Budget = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="TIME", help="Begin no block after this time, such as 10min."),
-]
-ToTheEnd = Annotated[
-    bool, typer.Option("--to-the-end", help="Make all blocks, for the shorter interval of one look.")
-]
-LeastEffect = Annotated[
-    str, typer.Option("--least-effect", metavar="SHARE", help="Smallest difference that matters.")
-]
-OrderSeed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the order; random by default.")]
-Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="Longest time of one command.")]
-Compared = Annotated[
-    str | None,
-    typer.Option(
-        "--metric",
-        metavar="NAME[=REGEX]",
-        help="What to compare: a metric of the benchmark, elapsed_s, cpu_s, or a number in the output.",
-    ),
-]
 
 EVENT_HELP = (
     "Event by its name; by default CPU time or, of a file, the first that was recorded (of pprof the one it"

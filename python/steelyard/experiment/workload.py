@@ -30,8 +30,9 @@ from steelyard.analyze.checks import CONSTANTS
 from steelyard.bench import declaration
 from steelyard.bench.clock import Clock
 from steelyard.bench.executor import LocalExecutor, Process
-from steelyard.bench.launch import SEED, Request, execute, repeat_seed
+from steelyard.bench.launch import SEED, execute, repeat_seed
 from steelyard.bench.progress import Silence
+from steelyard.bench.request import RunRequest
 from steelyard.bench.signals import Interrupts
 from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.cpu_time import cpu_ticks
@@ -162,7 +163,7 @@ class BenchmarkRuns:
     def measure(self, arm: ExperimentArm, block: int) -> Measured:
         """Run the benchmark with the settings of an arm; a run that is invalid by itself has no value."""
         chosen = {SEED: str(repeat_seed(self.seed, block + 2)), **arm.settings}
-        request = Request(
+        request = RunRequest(
             name=self.benchmark, tier=self.tier, chosen=chosen, hooks=self.hooks, out=self.directory / RUNS
         )
         try:

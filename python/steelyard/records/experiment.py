@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from steelyard.records.io import Record
 from steelyard.records.run import Orchestrator, RunStatus
@@ -186,7 +186,7 @@ class Experiment(Record):
     """One experiment: ``experiment.json``, beside the folder of its runs."""
 
     KIND: ClassVar[str] = "experiment"
-    VERSION: ClassVar[str] = "1.2"
+    VERSION: ClassVar[str] = "1.3"
 
     schema_version: str = Field(default=VERSION, pattern=r"^\d+\.\d+$")
     experiment_id: str = Field(description="Unique name, also of the directory")
@@ -228,6 +228,10 @@ class Experiment(Record):
     )
     steelyard_version: str = Field(description="Version of Steelyard")
     command: list[str] = Field(description="The exact command")
+    request: dict[str, JsonValue] | None = Field(
+        default=None,
+        description="What was asked, by field of the request, without defaults; null before version 1.3",
+    )
     clock: Clock = Field(description="Both clocks at the start")
     orchestrator: Orchestrator = Field(description="The process that drives it, or drove it last")
     trials: list[ExperimentTrial] = Field(description="In the order in which they were made")

@@ -2,15 +2,16 @@
 
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from steelyard.records.io import Record
 from steelyard.records.run import Orchestrator, RunStatus
 from steelyard.records.values import Check, Clock, Count, Level, Value
 
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 """1.1 added what stands beside a score: why it has no interval, spreads, the baseline's runs, parts.
-1.2 added when it was resumed. 1.3 added of how many sessions an interval has the spread."""
+1.2 added when it was resumed. 1.3 added of how many sessions an interval has the spread.
+1.4 added what was asked."""
 
 
 class SuitePart(Value):
@@ -122,6 +123,10 @@ class Suite(Record):
     status_reason: str | None = Field(default=None, description="Why it is incomplete, null otherwise")
     steelyard_version: str = Field(description="Version of Steelyard")
     command: list[str] = Field(description="The exact command")
+    request: dict[str, JsonValue] | None = Field(
+        default=None,
+        description="What was asked, by field of the request, without defaults; null before version 1.4",
+    )
     clock: Clock = Field(description="Both clocks at the start")
     resumed: list[Clock] = Field(
         default=[], description="Both clocks at each time that it went on after an interruption"

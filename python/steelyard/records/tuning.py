@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from steelyard.records.experiment import ExperimentLive, ExperimentMetric
 from steelyard.records.io import Record
@@ -79,6 +79,9 @@ class Tuning(Record):
     """One tuning: ``tuning.json``, beside the folders of its experiments."""
 
     KIND: ClassVar[str] = "tuning"
+    VERSION: ClassVar[str] = "1.1"
+
+    schema_version: str = Field(default=VERSION, pattern=r"^\d+\.\d+$")
 
     tuning_id: str = Field(description="Unique name, also of the directory")
     benchmark: str | None = Field(description="Benchmark of the trials, null for commands or a service")
@@ -109,5 +112,9 @@ class Tuning(Record):
     status_reason: str | None = Field(default=None, description="Why it is incomplete")
     steelyard_version: str = Field(description="Version of Steelyard")
     command: list[str] = Field(description="The exact command")
+    request: dict[str, JsonValue] | None = Field(
+        default=None,
+        description="What was asked, by field of the request, without defaults; null before version 1.1",
+    )
     clock: Clock = Field(description="Both clocks at the start")
     orchestrator: Orchestrator = Field(description="The process that drives it, or drove it last")

@@ -15,8 +15,9 @@ import pytest
 
 from steelyard._base import UsageError, WorkloadFailedError, executable
 from steelyard.bench.executor import Ending, LocalExecutor
-from steelyard.bench.launch import Request, execute
+from steelyard.bench.launch import execute
 from steelyard.bench.progress import Silence
+from steelyard.bench.request import RunRequest
 from steelyard.machine.cgroups import memory_groups
 from steelyard.machine.tree import Tree
 from steelyard.records import Level, RunStatus
@@ -357,7 +358,9 @@ def test_a_process_that_does_not_end_is_killed_and_the_reason_says_when(tmp_path
     monkeypatch.setattr(
         sample_benchmarks.Spin, "drain", lambda bench: bench.session.stop_process(bench.deaf, 60.0)
     )
-    [attempt] = execute(Request("spin", "smoke", out=tmp_path / "runs"), progress=Silence()).attempts
+    [attempt] = execute(
+        RunRequest(name="spin", tier="smoke", out=tmp_path / "runs"), progress=Silence()
+    ).attempts
     reason = attempt.run.status_reason or ""
     found = re.fullmatch(
         r"deaf was killed by SIGKILL in phase \w+, (\S+) s after it was asked to end", reason

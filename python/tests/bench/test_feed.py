@@ -16,8 +16,9 @@ from steelyard._base import WorkloadFailedError, schemas_dir
 from steelyard.bench.feed import load as feed_load
 from steelyard.bench.feed import metrics as feed_metrics
 from steelyard.bench.feed import rank_client
-from steelyard.bench.launch import Request, execute
+from steelyard.bench.launch import execute
 from steelyard.bench.progress import Silence
+from steelyard.bench.request import RunRequest
 from steelyard.cli.main import invoke
 from steelyard.records import CapacityInterval, CapacityResult, Level, LoadResult, RunStatus, read
 from tests.executables.rank import SMALL, SMALL_LEAF, idl, leaf, root
@@ -215,7 +216,7 @@ def test_a_whole_run(tmp_path, monkeypatch, capsys):
         # So that a small service on a busy machine has a rate at which it holds.
         "slo": "p95<=400ms,errors<=0.1%,achieved>=50%",
     }
-    request = Request("feed", "smoke", chosen=chosen, out=tmp_path / "runs")
+    request = RunRequest(name="feed", tier="smoke", chosen=chosen, out=tmp_path / "runs")
     [attempt] = execute(request, progress=Silence()).attempts
     assert attempt.error is None, attempt.error
     run = attempt.run

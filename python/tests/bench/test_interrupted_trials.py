@@ -17,9 +17,10 @@ from steelyard.bench.stack import install as installing
 from steelyard.bench.stack import installation
 from steelyard.bench.stack.recipe import MARK as INSTALLED
 from steelyard.bench.stack.recipe import Recipe, missing, payload_dir
-from steelyard.cli.experiment import begin
 from steelyard.cli.main import invoke
 from steelyard.experiment import engine
+from steelyard.experiment.request.fields import ExperimentRequest
+from steelyard.experiment.request.record import record_of
 from steelyard.machine import snapshot
 from steelyard.records import RunStatus, write
 from steelyard.records.experiment import ExperimentArm, ExperimentPlacement
@@ -101,7 +102,7 @@ def scenarios(place: Place, seconds: str) -> list[str]:
         )
         for number in (1, 2)
     ]
-    record = begin.record_of(begin.Request(blocks=4, seed=1), None, "scenario", arms, [("1", "2")])
+    record = record_of(ExperimentRequest(blocks=4, seed=1), None, "scenario", arms, [("1", "2")])
     folder = place.folder / f"numa-{uuid.uuid4().hex}"
     folder.mkdir()
     cut = {"experiment_id": folder.name, "status": RunStatus.INCOMPLETE, "status_reason": "stopped"}

@@ -20,8 +20,8 @@ from steelyard.bench import hook, undo
 from steelyard.bench.limits.control_group import parent_group
 from steelyard.bench.limits.disk import DiskLimit
 from steelyard.bench.limits.network import NetworkLimit
+from steelyard.bench.limits.stated import hooks_of, limits_of
 from steelyard.bench.stack.disks import device_of
-from steelyard.cli.matrix import hooks_of, limits_of
 
 MB = 1e6
 SENDER = """

@@ -10,9 +10,10 @@ import pytest
 from steelyard._base import RecordError, UsageError
 from steelyard.bench import runs
 from steelyard.bench.clock import SystemClock
-from steelyard.bench.launch import Request, execute, repeat_seed
+from steelyard.bench.launch import execute, repeat_seed
 from steelyard.bench.manifest import Manifest, this_process
 from steelyard.bench.progress import Silence
+from steelyard.bench.request import RunRequest
 from steelyard.records import Clock, Cpus, Level, LoadResult, RunStatus, Series, read
 from tests.bench.conftest import BUSY
 
@@ -113,8 +114,8 @@ class SteppedClock(SystemClock):
 def test_a_clock_that_is_set_during_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     clock = SteppedClock()
-    request = Request(
-        "tao", "smoke", chosen={**SETTLED, "warmup_max": "1", "rate": "1000"}, out=tmp_path / "runs"
+    request = RunRequest(
+        name="tao", tier="smoke", chosen={**SETTLED, "warmup_max": "1", "rate": "1000"}, out=tmp_path / "runs"
     )
     [attempt] = execute(request, progress=Silence(), clock=_FromStart(clock)).attempts
     assert attempt.error is None

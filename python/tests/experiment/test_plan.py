@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.cli.experiment import begin
 from steelyard.experiment.alike import is_alike
+from steelyard.experiment.request.fields import ExperimentRequest
+from steelyard.experiment.request.record import record_of
 from steelyard.records.experiment import Experiment, ExperimentArm
 from steelyard.stats.contrasts import blocks_needed
 from tests.calling import call
@@ -113,8 +114,8 @@ def test_an_experiment_of_another_machine_tells_no_noise_here(tmp_path: Path) ->
 
 def recorded(name: str, *arms: ExperimentArm, **more: object) -> Experiment:
     """Return an experiment without trials."""
-    request = begin.Request(tier="smoke", **more)  # type: ignore[arg-type]
-    return begin.record_of(request, name or None, "factor", list(arms))
+    request = ExperimentRequest(tier="smoke", **more)  # type: ignore[arg-type]
+    return record_of(request, name or None, "factor", list(arms))
 
 
 def test_alike_are_the_same_settings_but_for_those_that_differ() -> None:

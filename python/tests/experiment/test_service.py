@@ -15,8 +15,9 @@ import pytest
 
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment import begin
 from steelyard.experiment.live import LiveTrials
+from steelyard.experiment.request.fields import ExperimentRequest
+from steelyard.experiment.request.record import begin
 from tests.calling import call
 from tests.experiment.test_experiment import record, start, steelyard, until
 
@@ -103,8 +104,8 @@ def test_a_log_is_counted_and_a_source_without_values_says_why(service: Service,
     log = rf"log,name=lines:{service.log}:(?P<time>\S+) .* 200$"
     other = f"log,name=errors:{service.log}: 500$"
     one, two = service.variant(800), service.variant(400)
-    request = begin.Request(a=one, b=two, sources=[log, other], window="14s", out=tmp_path)
-    experiment = begin.begin(request)
+    request = ExperimentRequest(a=one, b=two, sources=[log, other], window="14s", out=tmp_path)
+    experiment = begin(request)
     trials = LiveTrials(experiment, tmp_path, SystemClock(), Interrupts())
     measured = trials.measure(experiment.arms[1], 0)
     assert measured.reason is None
@@ -116,7 +117,7 @@ def test_a_log_is_counted_and_a_source_without_values_says_why(service: Service,
 def test_a_service_that_is_killed_meanwhile_gives_no_value(service: Service, tmp_path: Path) -> None:
     arms = {"a": service.variant(1000), "b": "true"}
     source = service.source("requests_total")
-    experiment = begin.begin(begin.Request(**arms, sources=[source], window="5s", out=tmp_path))
+    experiment = begin(ExperimentRequest(**arms, sources=[source], window="5s", out=tmp_path))
     trials = LiveTrials(experiment, tmp_path, SystemClock(), Interrupts())
     service.process.kill()
     service.process.wait(10)

@@ -20,10 +20,10 @@ import numpy as np
 
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.tune.make import entry_of
 from steelyard.experiment.workload import Measured
 from steelyard.records.experiment import ExperimentArm
 from steelyard.records.tuning import Tuning
+from steelyard.tune.begin import entry_of
 from steelyard.tune.knobs import Knob, find
 from steelyard.tune.knobs.application import TextKnob
 from steelyard.tune.trials import KnobTrials

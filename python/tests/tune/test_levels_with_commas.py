@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from steelyard.cli.tune.make import Request, _again, _begin
 from steelyard.tune import session
+from steelyard.tune.begin import begin, knobs_again
+from steelyard.tune.request import TuneRequest
 from tests.tune.machines import make_machine
 
 KNOBS = """
@@ -27,11 +28,11 @@ def test_a_tuning_with_such_levels_goes_on(tmp_path: Path) -> None:
     config.write_text("cpus = 0\n")
     mine = tmp_path / "mine.toml"
     mine.write_text(KNOBS.format(file=config))
-    tuning, _ = _begin(Request(command=["true"], user_file=mine, root=machine, risk="high"))
+    tuning, _ = begin(TuneRequest(command=["true"], user_file=mine, root=machine, risk="high"))
     tried = {one.name: list(one.levels) for one in tuning.knobs if one.reason is None}
     assert (tried["env:LISTED"], tried["service_cpus"]) == (["0,1", "1,2"], ["0,1", "2,3"])
     shutil.copyfile(mine, tmp_path / session.USER_FILE)
-    knobs = _again(tuning, tmp_path)
+    knobs = knobs_again(tuning, tmp_path)
     for name in ("env:LISTED", "service_cpus"):
         assert set(tried[name]) <= set(knobs[name].levels)
         for level in tried[name]:

@@ -15,7 +15,8 @@ import pytest
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.tune import sweep
-from steelyard.cli.tune.make import Request
+from steelyard.tune.begin import begin_sweep
+from steelyard.tune.request import SweepRequest
 from steelyard.tune.trials import KnobTrials
 from tests.experiment.test_service import SET, Service, service
 from tests.tune.machines import make_machine
@@ -109,15 +110,14 @@ def test_a_level_of_a_sweep_is_seen_by_the_service(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     log = tmp_path / "access.log"
-    asked = Request(
+    asked = SweepRequest(
         sources=[service.source("speed"), f"log,name=errors:{log}: 500$"],
         window="10s",
         user_file=knobs(tmp_path, service, "1500"),
-        knobs=["rate"],
+        knob="rate",
         out=tmp_path,
     )
-    knob, levels, guards = sweep._knob_of(asked)
-    experiment = sweep._experiment(asked, knob, levels)
+    experiment, knob, guards = begin_sweep(asked)
     assert [(arm.name, arm.knobs, arm.command) for arm in experiment.arms] == [
         ("1000", {"rate": "1000"}, []),
         ("1500", {"rate": "1500"}, []),

@@ -1,8 +1,8 @@
 """Looks at any workload for a while: a command, running processes, a cgroup, or the whole machine.
 
-In: a `Request`. Out: a run directory as ``steelyard run`` leaves one, with telemetry, looks at the program's
-threads (``target/``), limits on interfaces (``shaping.json``) and, where ``steelyard-profile`` is there,
-a profile.
+In: a `CharacterizeRequest`. Out: a run directory as ``steelyard run`` leaves one, with telemetry, looks at
+the program's threads (``target/``), limits on interfaces (``shaping.json``) and, where ``steelyard-profile``
+is there, a profile.
 
 A command is started under ``steelyard-exec`` and nothing of it outlives the run. Processes that ran before
 are watched and never ended. A profiler that is absent or refused costs the profile and not the run: the
@@ -16,8 +16,7 @@ import os
 import secrets
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -45,6 +44,7 @@ from steelyard.bench.parameters import Parameter, Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.progress import Progress
 from steelyard.bench.recorders import stacks
+from steelyard.bench.request import CharacterizeRequest
 from steelyard.bench.session import TICK_S, Session
 from steelyard.bench.signals import Interrupts
 from steelyard.records import Cpus, Series, write
@@ -95,34 +95,8 @@ PARAMETERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to look at: a command, processes, a cgroup; the machine when there is none of them."""
-
-    command: Sequence[str] = ()
-    pids: Sequence[int] = ()
-    cgroup: str | None = None
-    chosen: Mapping[str, str] | None = None
-    out: Path = Path("runs")
-    perf_stat: Sequence[Path] = ()
-    """Files of ``perf stat`` whose counts belong to the run."""
-    ops: Sequence[str] = ()
-    """Where the operations come from, as ``--ops`` says it (`bench.operations.sources`)."""
-
-    @property
-    def scope(self) -> str:
-        """Return which of the four it is. Raises UsageError for more than one."""
-        given = [("command", self.command), ("pid", self.pids), ("cgroup", self.cgroup)]
-        named = [name for name, value in given if value]
-        if len(named) > 1:
-            raise UsageError(
-                "give one of a command, --pid and --cgroup", hint="see steelyard characterize --help"
-            )
-        return named[0] if named else "all"
-
-
 def characterize(
-    request: Request,
+    request: CharacterizeRequest,
     *,
     progress: Progress,
     clock: Clock | None = None,
@@ -134,7 +108,7 @@ def characterize(
     perf_files.check_files(request.perf_stat, request.command)
     settings = Settings.resolve(
         PARAMETERS,
-        {**(request.chosen or {}), "scope": scope},
+        {**request.settings, "scope": scope},
         lambda chosen: {"interval": _interval_s(float(chosen.get("duration", 10.0)))},
         owner=NAME,
     )
@@ -179,7 +153,7 @@ def characterize(
     return Attempt(directory, manifest.run)
 
 
-def _watch(request: Request) -> Watch | None:
+def _watch(request: CharacterizeRequest) -> Watch | None:
     """Return what to look at. Raises UsageError when it is not there."""
     if request.command and shutil.which(request.command[0]) is None:
         raise UsageError(
@@ -198,7 +172,7 @@ def _interval_s(duration_s: float) -> float:
 
 
 def _manifest(
-    directory: Path, clock: Clock, request: Request, settings: Settings, placement: Placement
+    directory: Path, clock: Clock, request: CharacterizeRequest, settings: Settings, placement: Placement
 ) -> Manifest:
     command = ["steelyard", NAME]
     for name, flag in (("duration", "--duration"), ("interval", "--interval"), ("hz", "--hz")):
@@ -241,7 +215,9 @@ class Characterization(Benchmark):
 
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
-    def __init__(self, session: Session, request: Request, watch: Watch | None, operations: Watching) -> None:
+    def __init__(
+        self, session: Session, request: CharacterizeRequest, watch: Watch | None, operations: Watching
+    ) -> None:
         super().__init__(session)
         self._request = request
         self._operations = operations

@@ -1,6 +1,6 @@
 """The runs of a co-location: in each block both workloads alone and both together, in random order.
 
-In: a `Request`. Out: the directory of the co-location with its runs, and the record that says what they show.
+In: a `Pair`. Out: the directory of the co-location with its runs, and the record that says what they show.
 
 Invariants: every run is a process of its own under ``steelyard-exec``, so that a kill of this one leaves
 nothing behind; together, the measure phases begin at the same time (hook ``rendezvous``); limits are set once
@@ -16,12 +16,13 @@ import random
 import secrets
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import steelyard
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, WorkloadFailedError
+from steelyard._base.request import as_document
 from steelyard.analyze import colocation as analysis
 from steelyard.analyze.pressure.disk_limits import GroupLimit
 from steelyard.analyze.pressure.limits import Limits
@@ -39,6 +40,7 @@ from steelyard.bench.limits.disk import DiskLimit
 from steelyard.bench.limits.network import NetworkLimit
 from steelyard.bench.manifest import this_process
 from steelyard.bench.progress import Progress
+from steelyard.bench.request import RunRequest
 from steelyard.bench.session import TICK_S
 from steelyard.bench.signals import Interrupts
 from steelyard.records import (
@@ -58,8 +60,8 @@ _STOP_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What was asked for."""
+class Pair:
+    """Two workloads that share this machine, and how that is measured."""
 
     workloads: tuple[Workload, Workload]
     tier: str = "quick"
@@ -83,7 +85,7 @@ class Colocated:
     error: SteelyardError | None = None
 
 
-def plan(request: Request) -> list[Length]:
+def plan(request: Pair) -> list[Length]:
     """Return how long each measure phase is to be.
 
     Raises UsageError or EnvironmentLacksError for what cannot be run or set.
@@ -102,13 +104,13 @@ def plan(request: Request) -> list[Length]:
 
 
 def _run_request(
-    request: Request, workload: Workload, measure_s: float | None, out: Path, meeting: Path | None
-) -> launch.Request:
+    request: Pair, workload: Workload, measure_s: float | None, out: Path, meeting: Path | None
+) -> RunRequest:
     chosen = dict(workload.chosen)
     if measure_s is not None:
         chosen.setdefault(PARAMETER, f"{measure_s:g}")
     asked = [f"rendezvous:folder='{meeting}',runs=2"] if meeting is not None else []
-    return launch.Request(
+    return RunRequest(
         name=workload.benchmark,
         tier=request.tier,
         chosen=chosen,
@@ -120,7 +122,7 @@ def _run_request(
 
 
 def colocate(
-    request: Request, *, progress: Progress, clock: Clock | None = None, executor: Executor | None = None
+    request: Pair, *, progress: Progress, clock: Clock | None = None, executor: Executor | None = None
 ) -> Colocated:
     """Make the runs and say what they show. Raises SteelyardError only when nothing could be started."""
     for line in undo.replay():
@@ -158,7 +160,7 @@ def _ended(record: Colocation, clock: Clock, status: RunStatus, reason: str | No
     )
 
 
-def _begun(request: Request, directory: Path, clock: Clock) -> Colocation:
+def _begun(request: Pair, directory: Path, clock: Clock) -> Colocation:
     from steelyard.bench import declaration
 
     workloads = [
@@ -195,7 +197,7 @@ def _begun(request: Request, directory: Path, clock: Clock) -> Colocation:
 
 
 @contextlib.contextmanager
-def _limits(request: Request, label: str) -> Iterator[list[GroupLimit]]:
+def _limits(request: Pair, label: str) -> Iterator[list[GroupLimit]]:
     """Hold this process, and whatever it starts, to the limits; gives those on disks."""
     disks = []
     with contextlib.ExitStack() as stack:
@@ -215,7 +217,7 @@ class _Blocks:
 
     def __init__(
         self,
-        request: Request,
+        request: Pair,
         lengths: Sequence[Length],
         manifest: ColocationManifest,
         progress: Progress,
@@ -302,7 +304,7 @@ class _Blocks:
         path = directory / "requests" / f"{label}.json"
         workload, length = self._request.workloads[number], self._lengths[number]
         asked = _run_request(self._request, workload, length.next_s, directory, meeting)
-        path.write_text(json.dumps({**asdict(asked), "out": str(asked.out)}))
+        path.write_text(json.dumps(as_document(asked)))
         command = [sys.executable, "-m", "steelyard.bench.colocation.member", str(path)]
         process = self._executor.start(
             f"{self._names[number]} ({label})",

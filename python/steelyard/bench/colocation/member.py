@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 from steelyard._base import ExitCode, SteelyardError
-from steelyard.bench.launch import Request, execute
+from steelyard._base.request import from_document
+from steelyard.bench.launch import execute
 from steelyard.bench.progress import Silence
+from steelyard.bench.request import RunRequest
 
 
 def answer_path(request: Path) -> Path:
@@ -23,8 +25,7 @@ def answer_path(request: Path) -> Path:
 def main() -> int:
     """Make the run."""
     path = Path(sys.argv[1])
-    asked = json.loads(path.read_text())
-    request = Request(**{**asked, "out": Path(asked["out"])})
+    request = from_document(RunRequest, json.loads(path.read_text()))
     answer: dict[str, object] = {}
     code = ExitCode.OK
     try:

@@ -22,7 +22,8 @@ import steelyard
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, without_escapes
 from steelyard.analyze import checks
 from steelyard.bench import declaration
-from steelyard.bench.launch import Request, execute
+from steelyard.bench.launch import execute
+from steelyard.bench.request import RunRequest
 from steelyard.bench.stack import claims
 from steelyard.bench.stack import installation as records
 from steelyard.bench.stack.installation import Installation, SmokeRun
@@ -274,7 +275,7 @@ def _smoke(name: str, progress: "Progress") -> SmokeRun:
     """Run the benchmark in its smallest tier and return what came out. Raises when it does not work."""
     folder = stacks_dir() / "smoke" / name
     shutil.rmtree(folder, ignore_errors=True)
-    launched = execute(Request(name=name, tier="smoke", out=folder), progress=progress)
+    launched = execute(RunRequest(name=name, tier="smoke", out=folder), progress=progress)
     if launched.interrupted:
         # Not of this benchmark alone: no further one is installed.
         raise KeyboardInterrupt

@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from steelyard._base import RecordError, SteelyardError
 from steelyard.bench import runs as run_files
@@ -50,6 +51,7 @@ class SuiteManifest:
         repeats: int,
         version: str,
         command: list[str],
+        request: dict[str, Any],
         members: Sequence[Member],
     ) -> "SuiteManifest":
         """Write the first manifest."""
@@ -61,6 +63,7 @@ class SuiteManifest:
             status=RunStatus.RUNNING,
             steelyard_version=version,
             command=command,
+            request=request,
             clock=clock.now(),
             orchestrator=this_process(),
             members=_listed(members),

@@ -1,11 +1,11 @@
 """``steelyard experiment``: makes one, goes on with one, or shows one.
 
-In: what was typed. Out: a table or one JSON document, the record in its folder. Not here: trials
+In: a request. Out: a table or one JSON document, the record in its folder. Not here: trials
 (``steelyard.experiment``), drawing (``report.experiment``).
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -13,13 +13,12 @@ from typing import Any
 
 from steelyard import machine as machines
 from steelyard._base import ExitCode, UsageError, WorkloadFailedError, command_text
+from steelyard._base.request import resumed
 from steelyard.bench import declaration, undo
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
 from steelyard.bench.progress import Progress
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment.begin import Request, begin, pilot_of, read_elsewhere
-from steelyard.cli.experiment.file import read_file
 from steelyard.cli.experiment.plan import forecast_text, show_pilot, show_plan
 from steelyard.cli.output import complain, page_of, print_json, print_path, show_answer
 from steelyard.cli.progress import shown
@@ -29,6 +28,9 @@ from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.design import is_curve
 from steelyard.experiment.numa.design import is_numa
 from steelyard.experiment.power import forecast
+from steelyard.experiment.request.fields import ExperimentRequest
+from steelyard.experiment.request.file import read_file
+from steelyard.experiment.request.record import begin, pilot_of, read_elsewhere
 from steelyard.experiment.response import Response, is_sweep, is_tail, response
 from steelyard.experiment.workload import BenchmarkRuns, Commands, Workload
 from steelyard.machine.features import has_hardware_counters
@@ -38,8 +40,14 @@ from steelyard.records.experiment import Experiment
 _BLOCKS_OF_FORECAST = 6
 
 
-def experiment_and_show(request: Request, *, report: Path | None, as_json: bool) -> int:
-    """Make, resume or show an experiment; return the exit code."""
+RESUME = ("steelyard", "experiment", "--resume")
+"""The command that goes on with an experiment, without its folder."""
+
+
+def experiment_and_show(
+    request: ExperimentRequest, given: Collection[str], *, report: Path | None, as_json: bool
+) -> int:
+    """Make, resume or show an experiment; ``given`` are the fields that were typed. Return the exit code."""
     if request.pilot is not None and (request.plan or request.source or request.resume):
         raise UsageError(
             "--pilot is for an experiment that has not begun: it takes no --plan, --from or --resume"
@@ -52,11 +60,10 @@ def experiment_and_show(request: Request, *, report: Path | None, as_json: bool)
         request = read_file(Path(request.words[0]), request)
     folder = Path(request.words[0]) if len(request.words) == 1 else None
     if request.resume is not None:
-        if request.words or request.a or request.b or request.sweep or request.chosen or request.hooks:
-            raise UsageError("--resume goes on as it began: it takes no benchmark, command, arms or hooks")
         folder = request.resume
         put_back()
         experiment = engine.load_to_resume(folder, machines.snapshot())
+        resumed(experiment.request, request, given, words=[*RESUME, str(folder)])
         if is_curve(experiment):
             raise UsageError(
                 f"{folder} is a scaling curve",
@@ -77,7 +84,7 @@ def experiment_and_show(request: Request, *, report: Path | None, as_json: bool)
     with _service(experiment):
         experiment, error = carry_out(folder, experiment, workload, interrupts)
     code = show_experiment(folder, experiment, report, as_json=as_json)
-    return code_of(folder, experiment, error, code, resume="steelyard experiment --resume")
+    return code_of(folder, experiment, error, code, resume=RESUME)
 
 
 def put_back() -> None:
@@ -126,7 +133,12 @@ def carry_out(
 
 
 def code_of(
-    folder: Path, experiment: Experiment, error: WorkloadFailedError | None, code: int, *, resume: str
+    folder: Path,
+    experiment: Experiment,
+    error: WorkloadFailedError | None,
+    code: int,
+    *,
+    resume: Sequence[str],
 ) -> int:
     """Return the exit code of an experiment that was shown with ``code``; tell of one that was cut short."""
     if error is not None:
@@ -134,7 +146,9 @@ def code_of(
         return int(ExitCode.FAILED)
     if experiment.status is RunStatus.INCOMPLETE:
         reason = experiment.status_reason
-        complain(WorkloadFailedError(f"experiment {reason}", hint=f"{resume} {folder} goes on"))
+        complain(
+            WorkloadFailedError(f"experiment {reason}", hint=f"{command_text([*resume, folder])} goes on")
+        )
         return int(ExitCode.FAILED)
     return code
 

@@ -1,59 +1,41 @@
 """``steelyard numa experiment``: plans, makes or shows one, and holds it beside a fleet's finding.
 
-In: what was typed. Out: a table or one JSON document, the record in its folder, a page. Not here: scenarios
+In: a request. Out: a table or one JSON document, the record in its folder, a page. Not here: scenarios
 and verdicts (``steelyard.experiment.numa``), drawing (``report.experiment.scenarios``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from steelyard import machine as machines
 from steelyard._base import (
-    EnvironmentLacksError,
     ExitCode,
     ResultSaysNoError,
     UsageError,
     command_text,
     format_cpu_list,
-    parse_cpu_list,
 )
-from steelyard.bench import declaration
+from steelyard._base.request import resumed
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
-from steelyard.bench.placement.request import live_layout, recorded_layout
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment import begin, make
+from steelyard.cli.experiment import make
 from steelyard.cli.output import output_console, page_of, print_json, print_path, show_answer
 from steelyard.experiment import engine
 from steelyard.experiment.numa import design
 from steelyard.experiment.numa.production import Agreement, agreements, finding_of
-from steelyard.experiment.numa.scenarios import Scenarios, scenarios_of
+from steelyard.experiment.numa.scenarios import Scenarios
 from steelyard.experiment.numa.verdict import Verdict, verdicts
 from steelyard.experiment.numa.workload import ScenarioTrials
+from steelyard.experiment.request.fields import ScenarioRequest
+from steelyard.experiment.request.scenarios import begin, read_elsewhere, scenarios_asked
 from steelyard.fleet.numa.locality import Locality
 from steelyard.records import RunStatus
-from steelyard.records.experiment import Experiment, ExperimentMetric
-
-
-@dataclass(frozen=True)
-class Request:
-    """What was typed, beside what every experiment takes."""
-
-    experiment: begin.Request
-    co_runners: Sequence[str] = ()
-    nodes: str | None = None
-    cores: int | None = None
-    every_thread: bool = False
-    root: Path | None = None
-    plan: bool = False
-    figures: Path | None = None
-    store: str | None = None
-    job: str | None = None
-    fleet_metric: str | None = None
+from steelyard.records.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -73,8 +55,14 @@ class Found:
         return self.experiment.status is RunStatus.COMPLETE
 
 
-def experiment_and_show(request: Request, *, report: Path | None, as_json: bool) -> int:
-    """Plan, make, resume or show; return the exit code."""
+RESUME = ("steelyard", "numa", "experiment", "--resume")
+"""The command that goes on with a NUMA experiment, without its folder."""
+
+
+def experiment_and_show(
+    request: ScenarioRequest, given: Collection[str], *, report: Path | None, as_json: bool
+) -> int:
+    """Plan, make, resume or show; ``given`` are the fields that were typed. Return the exit code."""
     if request.root is not None and not request.plan:
         raise UsageError("--root is for --plan: nothing can run on a recorded machine")
     if (request.store is None) != (request.job is None):
@@ -83,36 +71,36 @@ def experiment_and_show(request: Request, *, report: Path | None, as_json: bool)
         return _show_plan(request, as_json=as_json)
     # A store that has no such job is found before hours of trials.
     locality = None if request.store is None else _of_fleet(request)
-    folder, experiment = _which(request)
+    folder, experiment = _which(request, given)
     if folder is None and request.figures is None:
-        folder = make_run_folder(request.experiment.out, "experiment-numa", SystemClock())
+        folder = make_run_folder(request.out, "experiment-numa", SystemClock())
         experiment = experiment.model_copy(update={"experiment_id": folder.name})
-    elif request.experiment.resume is None:
+    elif request.resume is None:
         return show(folder, experiment, report, as_json=as_json, locality=locality)
     assert folder is not None
     interrupts = Interrupts()
     trials = ScenarioTrials(experiment, folder, SystemClock(), interrupts)
     experiment, error = make.carry_out(folder, experiment, trials, interrupts)
     code = show(folder, experiment, report, as_json=as_json, locality=locality)
-    return make.code_of(folder, experiment, error, code, resume="steelyard numa experiment --resume")
+    return make.code_of(folder, experiment, error, code, resume=RESUME)
 
 
-def _which(request: Request) -> tuple[Path | None, Experiment]:
+def _which(request: ScenarioRequest, given: Collection[str]) -> tuple[Path | None, Experiment]:
     """Return the experiment that was asked for, with its folder where it has one already."""
-    words, asked = request.experiment.words, request.experiment
+    words = request.words
     if request.figures is not None:
-        if words or asked.resume or request.co_runners:
+        if words or request.resume or request.co_runners:
             raise UsageError("--from takes its scenarios from the file: no command, co-runner or folder")
-        return None, _of_file(request, request.figures)
-    if asked.resume is not None:
-        if words or request.co_runners or asked.chosen or asked.hooks:
-            raise UsageError("--resume goes on as it began: it takes no benchmark, command or co-runner")
+        return None, read_elsewhere(request, request.figures)
+    if request.resume is not None:
         make.put_back()
-        return asked.resume, _numa(asked.resume, engine.load_to_resume(asked.resume, machines.snapshot()))
+        experiment = engine.load_to_resume(request.resume, machines.snapshot())
+        resumed(experiment.request, request, given, words=[*RESUME, str(request.resume)])
+        return request.resume, _numa(request.resume, experiment)
     if len(words) == 1 and (Path(words[0]) / engine.MANIFEST).exists():
         return Path(words[0]), _numa(Path(words[0]), engine.load(Path(words[0])))
     make.put_back()
-    return None, _begin(request)
+    return None, begin(request)
 
 
 def _numa(folder: Path, experiment: Experiment) -> Experiment:
@@ -124,68 +112,7 @@ def _numa(folder: Path, experiment: Experiment) -> Experiment:
     return experiment
 
 
-def _begin(request: Request) -> Experiment:
-    """Return the record of a new experiment. Raises UsageError, EnvironmentLacksError."""
-    from steelyard.bench.colocation.workload import workload_of
-
-    asked = request.experiment
-    if not asked.words:
-        raise UsageError(
-            "a NUMA experiment needs a benchmark or a command",
-            hint="such as: steelyard numa experiment --with 'COMMAND' -- COMMAND",
-        )
-    benchmark = asked.words[0] if len(asked.words) == 1 and asked.words[0] in declaration.names() else None
-    scenarios = _scenarios(request)
-    for co_runner in request.co_runners:
-        workload_of(co_runner)
-    command = [] if benchmark is not None else list(asked.words)
-    begin.check_workload(asked, benchmark, [asked.chosen])
-    arms = design.arms_of(scenarios, request.co_runners, settings=asked.chosen, command=command)
-    _check_binding(scenarios)
-    return begin.record_of(asked, benchmark, design.FACTOR, arms, design.pairs_of(arms))
-
-
-def _check_binding(scenarios: Scenarios) -> None:
-    """Raise EnvironmentLacksError where this kernel does not let memory be bound to the nodes."""
-    from steelyard.bench.placement.request import binding_refusal
-
-    refusal = binding_refusal([scenarios.first, scenarios.second])
-    if refusal is not None:
-        raise EnvironmentLacksError(refusal)
-
-
-def _scenarios(request: Request) -> Scenarios:
-    nodes = None
-    if request.nodes is not None:
-        nodes = parse_cpu_list(request.nodes)
-        if nodes is None:
-            raise UsageError(f"--nodes {request.nodes!r} is no list of nodes", hint="such as --nodes 0,1")
-    layout = live_layout() if request.root is None else recorded_layout(request.root)
-    return scenarios_of(layout, nodes=nodes, cores=request.cores, every_thread=request.every_thread)
-
-
-def _of_file(request: Request, path: Path) -> Experiment:
-    """Return the figures of a file as an experiment that is over."""
-    from steelyard.experiment.numa.figures import read_figures
-
-    figures = read_figures(path)
-    better = "lower" if request.experiment.lower_is_better else "higher"
-    record = begin.record_of(
-        request.experiment, None, design.FACTOR, figures.arms, design.pairs_of(figures.arms)
-    )
-    return record.model_copy(
-        update={
-            "experiment_id": path.name,
-            "metric": ExperimentMetric(name=figures.metric, unit="1", better=better),
-            # Nobody has looked before the end: the interval of one look holds.
-            "plan": record.plan.model_copy(update={"blocks": figures.blocks, "stop_early": False}),
-            "status": RunStatus.COMPLETE,
-            "trials": figures.trials,
-        }
-    )
-
-
-def _of_fleet(request: Request) -> Locality:
+def _of_fleet(request: ScenarioRequest) -> Locality:
     """Return the fleet's finding of a job."""
     from steelyard.cli.fleet.options import opened
     from steelyard.fleet.numa.locality import numa
@@ -230,14 +157,14 @@ def show(
     return code
 
 
-def _show_plan(request: Request, *, as_json: bool) -> int:
-    scenarios = _scenarios(request)
+def _show_plan(request: ScenarioRequest, *, as_json: bool) -> int:
+    scenarios = scenarios_asked(request)
     if as_json:
         print_json(plan_document(scenarios, request.root), kind="numa_plan")
         return int(ExitCode.OK)
     from steelyard.report.experiment.scenarios import render_plan
 
-    command = request.experiment.words or ("COMMAND",)
+    command = request.words or ("COMMAND",)
     output_console().print(render_plan(scenarios, command, request.co_runners or ("CO-RUNNER",)))
     return int(ExitCode.OK)
 

@@ -1,12 +1,12 @@
 """``steelyard run``: makes the runs, then judges the series, and shows both."""
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError, UsageError, WorkloadFailedError, command_text
 from steelyard.bench import declaration, runs, tiers
-from steelyard.bench.launch import Attempt, Launched, Request, execute, request_of
+from steelyard.bench.launch import Attempt, Launched, execute, request_of
+from steelyard.bench.request import RunRequest
 from steelyard.bench.suites import suite as suite_files
 from steelyard.cli import reports, suites
 from steelyard.cli.output import complain, print_json
@@ -19,35 +19,22 @@ if TYPE_CHECKING:
     from steelyard.decide import Baseline
 
 
-@dataclass(frozen=True, slots=True)
-class Instead:
-    """What to show instead of running."""
-
-    preflight: bool
-    plan: bool
-    root: Path | None
-    """A recorded machine for the plan."""
-
-
-def run_or_show(
-    request: Request, instead: Instead, *, resume: str | None, baseline: str | None, as_json: bool
-) -> int:
-    """Run ``request``, or show what it would do; name ``""`` is the default, or that of the resumed suite."""
-    if instead.root is not None and not instead.plan:
+def run_or_show(request: RunRequest, given: Collection[str], *, as_json: bool) -> int:
+    """Run ``request``, or show what it would do; ``given`` are the fields that were typed."""
+    if request.root is not None and not request.plan:
         raise UsageError("--root needs --plan: a recorded machine runs nothing")
-    if resume is not None:
-        request = request_of(request, runs.find(resume, request.out))
-    elif not request.name:
-        request = replace(request, name=tiers.DEFAULT_SUITE)
-    if instead.preflight:
+    if request.resume is not None:
+        request = request_of(request, given, runs.find(request.resume, request.out))
+    if request.preflight:
         return show_preflight(request, as_json=as_json)
-    if instead.plan:
-        return show_plan(request, instead.root, as_json=as_json)
-    return run_and_show(request, baseline=baseline, as_json=as_json)
+    if request.plan:
+        return show_plan(request, as_json=as_json)
+    return run_and_show(request, as_json=as_json)
 
 
-def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> int:
+def run_and_show(request: RunRequest, *, as_json: bool) -> int:
     """Make the runs of ``request`` and show them; return the exit code."""
+    baseline = request.baseline
     if baseline is not None:
         # A wrong name is an error before the runs, not after them. Without a name there is nothing to check,
         # and scoring loads statistics that a run which fails need not wait for.

@@ -3,11 +3,8 @@
 In: a request, this machine or a recorded tree of one. Out: a picture for each benchmark, or JSON.
 """
 
-from pathlib import Path
-
 from steelyard._base import ExitCode
 from steelyard.bench import declaration, tiers
-from steelyard.bench.launch import Request
 from steelyard.bench.parameters import by_benchmark
 from steelyard.bench.placement.parameters import BINDING
 from steelyard.bench.placement.request import (
@@ -17,17 +14,19 @@ from steelyard.bench.placement.request import (
     record_of,
     recorded_layout,
 )
+from steelyard.bench.request import RunRequest
 from steelyard.cli.output import print_json
 
 
-def show_plan(request: Request, root: Path | None, *, as_json: bool) -> int:
+def show_plan(request: RunRequest, *, as_json: bool) -> int:
     """Print the placement of each benchmark of ``request``."""
+    root = request.root
     _, names, _ = tiers.resolve(request.name, request.tier)
     benchmarks = {name: declaration.find(name).load() for name in names}
     declared = {
         name: [parameter.name for parameter in benchmark.parameters] for name, benchmark in benchmarks.items()
     }
-    chosen = by_benchmark(request.chosen, declared, owner=request.name)
+    chosen = by_benchmark(request.settings, declared, owner=request.name)
     layout = live_layout() if root is None else recorded_layout(root)
     placements = {}
     for name, benchmark in benchmarks.items():

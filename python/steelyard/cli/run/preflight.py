@@ -8,15 +8,16 @@ from collections.abc import Sequence
 
 from steelyard import machine as machines
 from steelyard._base import ExitCode
-from steelyard.bench.launch import Plan, Request, plan
+from steelyard.bench.launch import Plan, plan
 from steelyard.bench.progress import Progress
+from steelyard.bench.request import RunRequest
 from steelyard.bench.suites import preflight
 from steelyard.cli.output import output_console, print_json
 
 _COLUMNS = 110
 
 
-def show_preflight(request: Request, *, as_json: bool) -> int:
+def show_preflight(request: RunRequest, *, as_json: bool) -> int:
     """Print what ``request`` will take; return 1 where a member will not be run."""
     from steelyard.report.preflight import preflight_table
 
@@ -30,7 +31,7 @@ def show_preflight(request: Request, *, as_json: bool) -> int:
     return int(ExitCode.OK if len(found.ready) == len(found.members) else ExitCode.NO)
 
 
-def announce(request: Request, plans: Sequence[Plan], progress: Progress) -> None:
+def announce(request: RunRequest, plans: Sequence[Plan], progress: Progress) -> None:
     """Tell what a suite will take before it starts; a benchmark alone starts at once."""
     if plans[0].suite is None:
         return

@@ -1,25 +1,22 @@
 """``steelyard scale``: makes a scaling curve, goes on with one, or shows one that was measured elsewhere.
 
-In: what was typed. Out: a table or one JSON document, the record in its folder. Not here: trials
+In: a request. Out: a table or one JSON document, the record in its folder. Not here: trials
 (``steelyard.experiment``), what a curve means (``analyze.scaling``), drawing (``report.scale``).
 """
 
-import secrets
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import steelyard
 from steelyard import machine as machines
 from steelyard._base import (
     RecordError,
     UsageError,
     command_text,
-    format_cpu_list,
     read_regular,
     text_of,
 )
+from steelyard._base.request import resumed
 from steelyard.analyze.profiles.callers import by_caller
 from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.profiles.perf_report import PerfReport, parse_perf_report
@@ -27,15 +24,11 @@ from steelyard.analyze.scaling.curve import Step, steps_of
 from steelyard.analyze.scaling.machine import topology_of, worth_given, worth_of
 from steelyard.analyze.scaling.measured import parse_curve
 from steelyard.analyze.scaling.scaling import Scaling, analyse
-from steelyard.bench import declaration, tiers
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
-from steelyard.bench.manifest import this_process
-from steelyard.bench.parameters import check_names
 from steelyard.bench.placement.request import live_layout
-from steelyard.bench.placement.steps import cpu_steps, topology_of_layout
+from steelyard.bench.placement.steps import topology_of_layout
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment.begin import metric_of, readings_of, seconds_of
 from steelyard.cli.experiment.make import carry_out, code_of, put_back
 from steelyard.cli.output import page_of, print_json, print_path, show_answer
 from steelyard.cli.profile.reading import read_profile
@@ -43,8 +36,9 @@ from steelyard.cli.scale.document import document
 from steelyard.experiment import engine
 from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.design import is_curve
+from steelyard.experiment.request.curve import begin, check
+from steelyard.experiment.request.fields import CurveRequest
 from steelyard.experiment.scaling import (
-    FACTOR,
     of_both,
     profile_ends,
     profiles_of_ends,
@@ -53,45 +47,12 @@ from steelyard.experiment.scaling import (
 )
 from steelyard.experiment.workload import BenchmarkRuns, Commands, Workload
 from steelyard.records import RunStatus, write
-from steelyard.records.experiment import (
-    Experiment,
-    ExperimentArm,
-    ExperimentCpus,
-    ExperimentPlan,
-)
+from steelyard.records.experiment import Experiment
 from steelyard.stats.scaling.choice import Topology
 from steelyard.stats.scaling.prediction import SiblingWorth
 
-_PLACE = f"{{{FACTOR}}}"
-_SEED_BITS = 48
 _CURVE_BYTES = 64 << 20
 _REPORT_BYTES = 256 << 20
-
-
-@dataclass(frozen=True)
-class Request:
-    """What was typed."""
-
-    words: Sequence[str] = ()
-    """A benchmark, the folder of a curve, or a command."""
-    steps: str | None = None
-    metric: str | None = None
-    readings: Sequence[str] = ()
-    blocks: int = 5
-    budget: str | None = None
-    profile: bool = True
-    chosen: dict[str, str] = field(default_factory=dict)
-    tier: str | None = None
-    hooks: Sequence[str] = ()
-    seed: int | None = None
-    timeout: str = "10min"
-    resume: Path | None = None
-    source: Path | None = None
-    profiles: tuple[Path | None, Path | None] = (None, None)
-    predict: Sequence[int] = ()
-    sibling_worth: float | None = None
-    siblings_of: Sequence[Path] = ()
-    out: Path = Path("runs")
 
 
 @dataclass(frozen=True)
@@ -103,14 +64,17 @@ class Asked:
     worth: SiblingWorth | None
 
 
-def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> int:
-    """Make, resume or show a curve; return the exit code."""
-    if (request.profiles[0] is None) != (request.profiles[1] is None):
-        raise UsageError("--profile-low and --profile-high belong together")
+RESUME = ("steelyard", "scale", "--resume")
+"""The command that goes on with a curve, without its folder."""
+
+
+def scale_and_show(
+    request: CurveRequest, given: Collection[str], *, report: Path | None, as_json: bool
+) -> int:
+    """Make, resume or show a curve; ``given`` are the fields that were typed. Return the exit code."""
+    check(request)
     asked = Asked(_given(request), sorted(set(request.predict)), _worth(request))
     if request.source is not None:
-        if request.words or request.resume or request.chosen or request.hooks:
-            raise UsageError("--from reads a curve: it takes no benchmark, command or --resume")
         text = _text(request.source, _CURVE_BYTES)
         observations = parse_curve(text, name=str(request.source))
         scaling = _analysed(steps_of(observations), asked, topology_of(observations))
@@ -118,11 +82,10 @@ def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> i
     folder = Path(request.words[0]) if len(request.words) == 1 else None
     topology = None
     if request.resume is not None:
-        if request.words or request.chosen or request.hooks or request.steps:
-            raise UsageError("--resume goes on as it began: it takes no benchmark, command, steps or hooks")
         folder = request.resume
         put_back()
         experiment = engine.load_to_resume(folder, machines.snapshot())
+        request = resumed(experiment.request, request, given, words=[*RESUME, str(folder)])
         _check_curve(folder, experiment)
     elif folder is not None and (folder / engine.MANIFEST).exists():
         experiment = engine.load(folder)
@@ -130,7 +93,7 @@ def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> i
         return _show_experiment(folder, experiment, asked, report, as_json=as_json)
     else:
         put_back()
-        experiment = _begin(request)
+        experiment = begin(request)
         topology = topology_of_layout(live_layout())
         folder = make_run_folder(request.out, "scale", SystemClock())
         experiment = experiment.model_copy(update={"experiment_id": folder.name})
@@ -141,79 +104,7 @@ def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> i
         with interrupts.caught():
             experiment = _profiled(experiment, folder, workload)
     code = _show_experiment(folder, experiment, asked, report, topology, as_json=as_json)
-    return code_of(folder, experiment, error, code, resume="steelyard scale --resume")
-
-
-def _begin(request: Request) -> Experiment:
-    """Return the record of a new curve. Raises UsageError for anything that cannot be one."""
-    words = list(request.words)
-    benchmark = words[0] if len(words) == 1 and words[0] in declaration.names() else None
-    if not words:
-        raise UsageError(
-            "name what to scale: a benchmark, or -- COMMAND", hint="or --from FILE.csv for a measured curve"
-        )
-    if benchmark is None and (request.chosen or request.hooks or request.tier):
-        raise UsageError("--set, --hook and --tier are for a benchmark")
-    if benchmark is not None and request.readings:
-        raise UsageError("--reading takes numbers from the output of a command")
-    metric = metric_of(request.metric, benchmark, better="higher")
-    steps, notes = cpu_steps(live_layout(), _numbers(request.steps))
-    arms = [
-        ExperimentArm(
-            name=str(len(step.cpus)),
-            settings={name: _at(text, len(step.cpus)) for name, text in request.chosen.items()},
-            command=[] if benchmark else [_at(word, len(step.cpus)) for word in words],
-            cpus=ExperimentCpus(
-                listed=format_cpu_list(step.cpus), shares_cores=step.shares_cores, nodes=step.nodes
-            ),
-        )
-        for step in steps
-    ]
-    if benchmark is not None:
-        known = {parameter.name: parameter for parameter in declaration.find(benchmark).load().parameters}
-        check_names(request.chosen, known, owner=benchmark)
-        for arm in arms:
-            for name, text in arm.settings.items():
-                known[name].parse(text)
-    return Experiment(
-        experiment_id="",
-        benchmark=benchmark,
-        tier=None if benchmark is None else tiers.resolve(benchmark, request.tier)[2],
-        hooks=list(request.hooks),
-        factor=FACTOR,
-        arms=arms,
-        metric=metric,
-        readings=readings_of(request.readings, {metric.name}),
-        notes=notes,
-        plan=ExperimentPlan(
-            seed=secrets.randbits(_SEED_BITS) if request.seed is None else request.seed,
-            blocks=request.blocks,
-            budget_s=None if request.budget is None else seconds_of("--budget", request.budget),
-            least_effect_ratio=0.01,
-            confidence=0.95,
-            stop_early=False,
-            timeout_s=seconds_of("--timeout", request.timeout),
-        ),
-        status=RunStatus.RUNNING,
-        steelyard_version=steelyard.__version__,
-        command=["steelyard", *sys.argv[1:]],
-        clock=SystemClock().now(),
-        orchestrator=this_process(),
-        trials=[],
-    )
-
-
-def _at(text: str, cpus: int) -> str:
-    return text.replace(_PLACE, str(cpus))
-
-
-def _numbers(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError:
-        raise UsageError(f"--steps {text}: not numbers of CPUs", hint="write them as 1,2,4") from None
+    return code_of(folder, experiment, error, code, resume=RESUME)
 
 
 def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> Workload:
@@ -265,9 +156,9 @@ def _so_far(experiment: Experiment) -> dict[str, str]:
     return {fmt.several(step.cpus, step.noun): fmt.quantity(step.ops_per_s, "1/s") for step in steps[-1:]}
 
 
-def _given(request: Request) -> tuple[FunctionShares, FunctionShares] | None:
+def _given(request: CurveRequest) -> tuple[FunctionShares, FunctionShares] | None:
     """Return the profiles that were measured elsewhere."""
-    low, high = request.profiles
+    low, high = request.profile_low, request.profile_high
     if low is None or high is None:
         return None
     first, second = _profile(low), _profile(high)
@@ -280,14 +171,10 @@ def _given(request: Request) -> tuple[FunctionShares, FunctionShares] | None:
     return shares[0], shares[1]
 
 
-def _worth(request: Request) -> SiblingWorth | None:
+def _worth(request: CurveRequest) -> SiblingWorth | None:
     """Return what siblings are worth on another machine."""
     if request.sibling_worth is None and not request.siblings_of:
         return None
-    if not request.predict:
-        raise UsageError("--sibling-worth and --siblings-of are for --predict")
-    if request.sibling_worth is not None and request.siblings_of:
-        raise UsageError("--sibling-worth and --siblings-of both say what siblings are worth")
     if request.sibling_worth is not None:
         return worth_given(request.sibling_worth)
     return worth_of(

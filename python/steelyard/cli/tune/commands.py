@@ -12,21 +12,10 @@ import typer
 
 from steelyard._base import ExitCode
 from steelyard.cli.commands import Commands
-from steelyard.cli.options import (
-    RUNS,
-    Budget,
-    Chosen,
-    Compared,
-    Hook,
-    Json,
-    LeastEffect,
-    OrderSeed,
-    Out,
-    Report,
-    Tier,
-    Timeout,
-)
+from steelyard.cli.options import Json, Report
 from steelyard.cli.output import EXIT_CODES, examples
+from steelyard.cli.requests import command
+from steelyard.tune.request import SweepRequest, TuneRequest
 
 
 class _Tune(Commands):
@@ -52,23 +41,11 @@ Root = Annotated[Path, typer.Option(metavar="DIR", help="Root of /proc, /sys and
 UserFile = Annotated[
     Path | None, typer.Option("--knobs", metavar="FILE.toml", help="Knobs and guardrails of your own.")
 ]
-Command = Annotated[list[str] | None, typer.Argument(metavar="[-- CMD...]", help="Command of a trial.")]
-Benchmark = Annotated[str | None, typer.Option(metavar="NAME", help="Benchmark of a trial.")]
-LowerIsBetter = Annotated[
-    bool, typer.Option("--lower-is-better", help="With a REGEX or --ops: smaller numbers are better.")
-]
-Ops = Annotated[
-    list[str] | None,
-    typer.Option(metavar="SOURCE", help="Look at a running service, as `characterize --ops`; repeatable."),
-]
-Window = Annotated[
-    str | None, typer.Option(metavar="TIME", help="How long a trial looks at the service (60s).")
-]
-Settle = Annotated[str, typer.Option(metavar="TIME", help="Time before a trial, after changes.")]
 SoftSku = Annotated[Path, typer.Argument(metavar="SOFTSKU.toml", help="What a tuning wrote.")]
 
 
-@app.command(
+app.command(
+    "run",
     epilog=examples(
         "steelyard tune run --benchmark tao --budget 10min",
         "steelyard tune run --knob thp_enabled --knob level=6,1,9 -- gzip -{level} -k -f file",
@@ -76,153 +53,28 @@ SoftSku = Annotated[Path, typer.Argument(metavar="SOFTSKU.toml", help="What a tu
         "steelyard tune run --benchmark tao --advice",
     ),
     context_settings={"allow_interspersed_args": False},
-)
-def run(
-    command: Command = None,
-    benchmark: Benchmark = None,
-    ops: Ops = None,
-    window: Window = None,
-    knob: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[=LEVEL,...]",
-            help="Try this knob, a parameter, a {NAME} in CMD, memory_max or env:NAME; by default what --risk"
-            " allows.",
-        ),
-    ] = None,
-    knobs: UserFile = None,
-    risk: Annotated[str, typer.Option(help="Most that knobs may risk: low, medium or high.")] = "low",
-    guard: Annotated[
-        list[str] | None,
-        typer.Option(metavar="METRIC<=N", help="Drop a level whose run breaches this bound; repeatable."),
-    ] = None,
-    strategy: Annotated[
-        str, typer.Option(help="Order of trials: one-at-a-time, hill-climb, exhaustive or optuna.")
-    ] = "one-at-a-time",
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[=REGEX]",
-            help="What to improve: a metric of the benchmark, a source's name, elapsed_s, cpu_s, or a number"
-            " in the output.",
-        ),
-    ] = None,
-    lower_is_better: LowerIsBetter = False,
-    least_effect: LeastEffect = "1%",
-    blocks: Annotated[int, typer.Option(help="Most blocks; each tries every arm once.")] = 40,
-    confirm_blocks: Annotated[int, typer.Option(help="Blocks of the confirmation.")] = 40,
-    budget: Budget = None,
-    settle: Settle = "0s",
-    set_: Chosen = None,
-    tier: Tier = None,
-    hook: Hook = None,
-    seed: OrderSeed = None,
-    timeout: Timeout = "10min",
-    resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on with the interrupted tuning in this folder.")
-    ] = None,
-    advice: Annotated[
-        bool, typer.Option("--advice", help="Show what would be tried, and change nothing.")
-    ] = False,
-    root: Root = Path("/"),
-    report: Report = None,
-    out: Out = RUNS,
-    as_json: Json = False,
-) -> int:
-    """Try knobs by interleaved trials, compose what helps, and confirm the whole."""
-    from steelyard.bench.parameters import parse_assignments
-    from steelyard.cli.tune.make import Request, tune_and_show
-
-    request = Request(
-        command=command or [],
-        benchmark=benchmark,
-        sources=ops or [],
-        window=window,
-        knobs=knob or [],
-        user_file=knobs,
-        risk=risk,
-        guards=guard or [],
-        strategy=strategy,
-        metric=metric,
-        lower_is_better=lower_is_better,
-        least_effect=least_effect,
-        blocks=blocks,
-        confirm_blocks=confirm_blocks,
-        budget=budget,
-        settle=settle,
-        chosen=parse_assignments(set_ or []),
-        tier=tier,
-        hooks=hook or [],
-        seed=seed,
-        timeout=timeout,
-        resume=resume,
-        advice=advice,
-        root=root,
-        out=out,
+)(
+    command(
+        TuneRequest,
+        "steelyard.cli.tune.make:tune_and_show",
+        "Try knobs by interleaved trials, compose what helps, and confirm the whole.",
     )
-    return tune_and_show(request, report=report, as_json=as_json)
-
-
-@app.command(
+)
+app.command(
+    "sweep",
     epilog=examples(
         "steelyard tune sweep cache_ways --benchmark tao",
         "steelyard tune sweep huge_pages_2MiB=0,128,256,512 --metric cpu_s -- program",
         "steelyard tune sweep memory_max=64MiB,128MiB,256MiB -- program",
     ),
     context_settings={"allow_interspersed_args": True},
-)
-def sweep(
-    knob: Annotated[
-        str, typer.Argument(metavar="KNOB[=LEVEL,...]", help="The knob; by default all of its levels.")
-    ],
-    command: Command = None,
-    benchmark: Benchmark = None,
-    ops: Ops = None,
-    window: Window = None,
-    knobs: UserFile = None,
-    metric: Compared = None,
-    lower_is_better: LowerIsBetter = False,
-    least_effect: LeastEffect = "1%",
-    blocks: Annotated[int, typer.Option(help="Most blocks; each tries every level once.")] = 40,
-    budget: Budget = None,
-    settle: Settle = "0s",
-    set_: Chosen = None,
-    tier: Tier = None,
-    hook: Hook = None,
-    seed: OrderSeed = None,
-    timeout: Timeout = "10min",
-    root: Root = Path("/"),
-    report: Report = None,
-    out: Out = RUNS,
-    as_json: Json = False,
-) -> int:
-    """Measure a workload at every level of one knob: its curve, and the knee."""
-    from steelyard.bench.parameters import parse_assignments
-    from steelyard.cli.tune.make import Request
-    from steelyard.cli.tune.sweep import sweep_and_show
-
-    request = Request(
-        command=command or [],
-        benchmark=benchmark,
-        sources=ops or [],
-        window=window,
-        knobs=[knob],
-        user_file=knobs,
-        metric=metric,
-        lower_is_better=lower_is_better,
-        least_effect=least_effect,
-        blocks=blocks,
-        budget=budget,
-        settle=settle,
-        chosen=parse_assignments(set_ or []),
-        tier=tier,
-        hooks=hook or [],
-        seed=seed,
-        timeout=timeout,
-        root=root,
-        out=out,
+)(
+    command(
+        SweepRequest,
+        "steelyard.cli.tune.sweep:sweep_and_show",
+        "Measure a workload at every level of one knob: its curve, and the knee.",
     )
-    return sweep_and_show(request, report=report, as_json=as_json)
+)
 
 
 @app.command(

@@ -15,9 +15,9 @@ from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError, ExitCode, UsageError
 from steelyard.bench import undo
 from steelyard.cli.output import complain, output_console, print_json
-from steelyard.cli.tune.make import entry_of
 from steelyard.records.tuning import TuningLack
 from steelyard.report import format as fmt
+from steelyard.tune.begin import entry_of
 from steelyard.tune.changes import Write, apply_and_keep, differences
 from steelyard.tune.deploy.softsku import read_softsku
 from steelyard.tune.knobs import Knob, Lacking, find

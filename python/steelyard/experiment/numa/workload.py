@@ -17,10 +17,11 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard._base import ExitCode, RecordError, UsageError, parse_cpu_list
+from steelyard._base.request import as_document
 from steelyard.bench import declaration
 from steelyard.bench.children import descendants_of
 from steelyard.bench.clock import Clock
@@ -30,8 +31,9 @@ from steelyard.bench.colocation.workload import COMMAND, workload_of
 from steelyard.bench.command import loop
 from steelyard.bench.command.benchmark import words
 from steelyard.bench.executor import LocalExecutor, Process
-from steelyard.bench.launch import SEED, Request, repeat_seed
+from steelyard.bench.launch import SEED, repeat_seed
 from steelyard.bench.placement.parameters import BINDING
+from steelyard.bench.request import RunRequest
 from steelyard.bench.signals import Interrupts
 from steelyard.experiment.numa.read_back import Watch
 from steelyard.experiment.workload import (
@@ -227,7 +229,9 @@ class _NotBegunError(Exception):
     """The co-runner is not under way."""
 
 
-def _unbound(benchmark: str, tier: str | None, chosen: dict[str, str], *, forever: bool = False) -> Request:
+def _unbound(
+    benchmark: str, tier: str | None, chosen: dict[str, str], *, forever: bool = False
+) -> RunRequest:
     """Return a request for a run that takes CPUs and memory as it gets them from its parent."""
     known = {parameter.name: parameter for parameter in declaration.find(benchmark).load().parameters}
     if BINDING in known:
@@ -235,13 +239,13 @@ def _unbound(benchmark: str, tier: str | None, chosen: dict[str, str], *, foreve
     if forever and MEASURE in known and MEASURE not in chosen:
         longest = known[MEASURE].maximum
         chosen[MEASURE] = f"{_LONGEST_S if longest is None else min(longest, _LONGEST_S):g}"
-    return Request(name=benchmark, tier=tier, chosen=chosen)
+    return RunRequest(name=benchmark, tier=tier, chosen=chosen)
 
 
-def _written(request: Request, path: Path) -> Path:
+def _written(request: RunRequest, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     answer_path(path).unlink(missing_ok=True)
-    path.write_text(json.dumps({**asdict(request), "out": str(request.out)}))
+    path.write_text(json.dumps(as_document(request)))
     return path
 
 

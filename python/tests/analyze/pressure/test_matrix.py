@@ -8,8 +8,8 @@ from steelyard._base import UsageError
 from steelyard.analyze.pressure.intensities import THRESHOLDS, Intensities, Pressure
 from steelyard.analyze.pressure.matrix import RESOURCES, Row, published, row_of
 from steelyard.bench import declaration
+from steelyard.bench.limits.stated import limits_of
 from steelyard.cli.main import invoke
-from steelyard.cli.matrix import limits_of
 from steelyard.records import Phase, Run, read
 from tests.cli.suites import write_suite
 from tests.report.runs import write_run

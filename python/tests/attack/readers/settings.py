@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from steelyard.analyze.profiles.tax_rules import rules_with
-from steelyard.cli.experiment.begin import Request
-from steelyard.cli.experiment.file import read_file
+from steelyard.experiment.request.fields import ExperimentRequest
+from steelyard.experiment.request.file import read_file
 from steelyard.fleet.importers import mapping, prometheus
 from steelyard.tune.deploy.softsku import read_softsku
 from steelyard.tune.knobs.user import read_user_file
@@ -125,7 +125,7 @@ cpi = 'avg by (node) (cpi)'
 
 
 def _experiment(folder: Path) -> None:
-    read_file(folder / "x.toml", Request(words=[], out=Path("runs")))
+    read_file(folder / "x.toml", ExperimentRequest(words=[], out=Path("runs")))
 
 
 def readers() -> list[Reader]:

@@ -9,8 +9,9 @@ import pytest
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError
 from steelyard.bench.footprint import SPREAD, Disk, Footprint, misfit, work_span_s
-from steelyard.bench.launch import Request, execute, plan
+from steelyard.bench.launch import execute, plan
 from steelyard.bench.progress import Silence
+from steelyard.bench.request import RunRequest
 from steelyard.bench.suites import preflight
 from steelyard.bench.suites import suite as suites
 from steelyard.cli.main import invoke
@@ -31,7 +32,7 @@ def machine():
 
 
 def look(tmp_path, machine, **chosen):
-    request = Request("sample", chosen=chosen, out=tmp_path / "runs")
+    request = RunRequest(name="sample", chosen=chosen, out=tmp_path / "runs")
     return preflight.look("sample", 1, plan(request, machine), machine, request.out)
 
 
@@ -53,7 +54,9 @@ def test_without_a_run_the_settings_say_how_long(tmp_path, machine):
 
 def test_earlier_runs_on_this_machine_say_it_better(tmp_path, machine):
     out = tmp_path / "runs"
-    launched = execute(Request("sample", chosen={"nap_s": "0.3"}, hooks=QUICKLY, out=out), progress=Silence())
+    launched = execute(
+        RunRequest(name="sample", chosen={"nap_s": "0.3"}, hooks=QUICKLY, out=out), progress=Silence()
+    )
     [nap] = [attempt for attempt in launched.attempts if attempt.run.benchmark == "nap"]
     member = by_name(look(tmp_path, machine, nap_s="0.3"))["nap"]
     assert member.past_runs == 1
@@ -115,7 +118,8 @@ def test_what_members_leave_is_not_there_for_those_after_them(tmp_path, machine,
 def test_jobs_have_a_time_before_their_first_run(name, elsewhere, tmp_path, machine, monkeypatch):
     monkeypatch.setenv("STEELYARD_STACKS", str(tmp_path / "stacks"))
     quick, full = (
-        plan(Request(name, tier=tier, out=tmp_path / "runs"), machine)[0] for tier in ("quick", "full")
+        plan(RunRequest(name=name, tier=tier, out=tmp_path / "runs"), machine)[0]
+        for tier in ("quick", "full")
     )
     assert 5 < quick.footprint.least_s < quick.footprint.most_s < 3600
     assert quick.footprint.untimed == ""
@@ -153,7 +157,7 @@ def test_a_member_that_cannot_fit_is_skipped_and_the_suite_says_so(tmp_path, cap
     assert [run.benchmark for _, run in runs] == ["spin", "nap"]
     assert "scripted was not run: scripted: it needs 943718400 MiB of memory" in suite.status_reason
     with pytest.raises(EnvironmentLacksError, match="943718400 MiB"):
-        execute(Request("scripted", chosen={"takes": "900TiB"}, out=tmp_path), progress=Silence())
+        execute(RunRequest(name="scripted", chosen={"takes": "900TiB"}, out=tmp_path), progress=Silence())
 
 
 def test_preflight_prints_and_runs_nothing(tmp_path, capsys):

@@ -10,8 +10,9 @@ import pytest
 import steelyard
 from steelyard._base import UsageError
 from steelyard.bench import declaration, runs
-from steelyard.bench.launch import Request, execute, request_of
+from steelyard.bench.launch import execute, request_of
 from steelyard.bench.progress import Silence
+from steelyard.bench.request import RunRequest
 from steelyard.bench.suites import suite as suites
 from steelyard.cli.main import invoke
 from steelyard.records import RunStatus, Suite, read, write
@@ -80,11 +81,13 @@ def test_a_killed_suite_goes_on_where_it_was(tmp_path, sent, capsys):
     assert all(f'href="{folder.name}/report.html"' in page for folder, _ in found)
     assert "resumed" in page
     with pytest.raises(UsageError, match="is complete"):
-        request_of(Request(name=""), directory)
+        request_of(RunRequest(), (), directory)
 
 
 def test_repeats_keep_their_seeds(tmp_path):
-    whole = execute(Request("sample", repeat=2, hooks=QUICKLY, out=tmp_path / "runs"), progress=Silence())
+    whole = execute(
+        RunRequest(name="sample", repeat=2, hooks=QUICKLY, out=tmp_path / "runs"), progress=Silence()
+    )
     seeds = {
         (run.benchmark, run.series.index): run.parameters["seed"].value for _, run in loaded(whole.suite)
     }
@@ -94,7 +97,7 @@ def test_repeats_keep_their_seeds(tmp_path):
             write(run.model_copy(update={"status": RunStatus.RUNNING, "verdict": None}), folder / "run.json")
             kill(folder, runs.load, "run.json")
     kill(whole.suite, lambda folder: read(Suite, folder / "suite.json"), "suite.json")
-    resumed = execute(request_of(Request(name=""), whole.suite), progress=Silence())
+    resumed = execute(request_of(RunRequest(), (), whole.suite), progress=Silence())
     assert len(resumed.attempts) == 6
     suite, found = suites.load(whole.suite)
     assert suite.status is RunStatus.COMPLETE
@@ -118,7 +121,7 @@ def kill(folder, load, name):
 def incomplete(tmp_path, **chosen):
     """Return a suite that a reboot cut off after its first member."""
     launched = execute(
-        Request("sample", chosen=chosen, hooks=QUICKLY, out=tmp_path / "runs"), progress=Silence()
+        RunRequest(name="sample", chosen=chosen, hooks=QUICKLY, out=tmp_path / "runs"), progress=Silence()
     )
     for folder, run in loaded(launched.suite):
         if run.benchmark != "spin":
@@ -168,6 +171,6 @@ def test_a_suite_that_still_runs_is_left_alone(tmp_path):
     record["orchestrator"] = this_process().model_dump(mode="json")
     (directory / "suite.json").write_text(json.dumps(record))
     with pytest.raises(UsageError, match="is still running, in process"):
-        request_of(Request(name=""), directory)
+        request_of(RunRequest(), (), directory)
     with pytest.raises(UsageError, match="is no suite"):
-        request_of(Request(name=""), next(directory.glob("*-spin-*")))
+        request_of(RunRequest(), (), next(directory.glob("*-spin-*")))

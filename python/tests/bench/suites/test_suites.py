@@ -14,8 +14,9 @@ import pytest
 
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError
 from steelyard.bench import declaration, runs
-from steelyard.bench.launch import Request, execute
+from steelyard.bench.launch import execute
 from steelyard.bench.progress import Silence
+from steelyard.bench.request import RunRequest
 from steelyard.bench.suites import suite as suites
 from steelyard.cli.main import invoke
 from steelyard.decide import weigh
@@ -36,7 +37,7 @@ def three(monkeypatch, tmp_path):
 
 def launch(tmp_path, **chosen):
     repeat = int(chosen.pop("repeat", 1))
-    request = Request("sample", chosen=chosen, repeat=repeat, hooks=QUICKLY, out=tmp_path / "runs")
+    request = RunRequest(name="sample", chosen=chosen, repeat=repeat, hooks=QUICKLY, out=tmp_path / "runs")
     return execute(request, progress=Silence())
 
 

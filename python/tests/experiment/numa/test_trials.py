@@ -17,11 +17,12 @@ import pytest
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.progress import Silence
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment import begin
 from steelyard.experiment.engine import Engine
 from steelyard.experiment.numa.design import pairs_of
 from steelyard.experiment.numa.read_back import Watch, own_bytes
 from steelyard.experiment.numa.workload import ScenarioTrials
+from steelyard.experiment.request.fields import ExperimentRequest
+from steelyard.experiment.request.record import record_of
 from steelyard.experiment.workload import Measured
 from steelyard.machine.tree import Tree
 from steelyard.records.experiment import ExperimentArm, ExperimentPlacement
@@ -53,8 +54,8 @@ def arm(
 
 
 def trial(folder: Path, one: ExperimentArm, **more: object) -> Measured:
-    asked = replace(begin.Request(), **more)  # type: ignore[arg-type]
-    record = begin.record_of(asked, None, "scenario", [one])
+    asked = replace(ExperimentRequest(), **more)  # type: ignore[arg-type]
+    record = record_of(asked, None, "scenario", [one])
     return ScenarioTrials(record, folder, SystemClock(), Interrupts()).measure(one, 0)
 
 
@@ -92,7 +93,7 @@ def test_a_command_that_fails_says_so(tmp_path: Path) -> None:
 def test_without_proof_there_is_no_value(tmp_path: Path) -> None:
     # A machine whose /proc is empty: nothing can be read back, however long the command lasts.
     one = arm(1, "sleep", "0.1")
-    record = begin.record_of(begin.Request(), None, "scenario", [one])
+    record = record_of(ExperimentRequest(), None, "scenario", [one])
     blind = ScenarioTrials(record, tmp_path, SystemClock(), Interrupts(), Tree(write_tree(tmp_path, {})))
     measured = blind.measure(one, 0)
     reason = "it ended, or hid its numa_maps, before its threads and pages could be read back"
@@ -128,7 +129,7 @@ def test_a_benchmark_runs_in_its_place_beside_a_benchmark(tmp_path: Path) -> Non
     settings |= {"memory": "16MiB", "rate": "1000"}
     co_runner = "tao:" + ",".join(f"{name}={value}" for name, value in settings.items())
     one = arm(4, co_runner=co_runner).model_copy(update={"settings": settings})
-    record = begin.record_of(begin.Request(tier="smoke"), "tao", "scenario", [one])
+    record = record_of(ExperimentRequest(tier="smoke"), "tao", "scenario", [one])
     measured = ScenarioTrials(record, tmp_path, SystemClock(), Interrupts()).measure(one, 0)
     run = json.loads((tmp_path / "runs" / str(measured.run_id) / "run.json").read_text())
     assert (run["cpus"]["server"], run["cpus"]["load"]) == (str(CPUS[0]), str(CPUS[0]))
@@ -149,8 +150,8 @@ def test_an_experiment_is_shown_by_both_commands(tmp_path: Path) -> None:
         arm(number, sys.executable, "-c", longer if number == 2 else WORK, cpu=CPUS[0])
         for number in (1, 2, 3)
     ]
-    asked = begin.Request(metric="cpu_s", blocks=5, least_effect="30%", to_the_end=True)
-    record = begin.record_of(asked, None, "scenario", arms, pairs_of(arms))
+    asked = ExperimentRequest(metric="cpu_s", blocks=5, least_effect="30%", to_the_end=True)
+    record = record_of(asked, None, "scenario", arms, pairs_of(arms))
     trials = ScenarioTrials(record, tmp_path, SystemClock(), Interrupts())
     engine = Engine(
         tmp_path, record, trials, clock=SystemClock(), progress=Silence(), interrupts=Interrupts()

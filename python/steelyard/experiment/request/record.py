@@ -1,26 +1,26 @@
-"""A new experiment from what was typed.
+"""A new experiment from what was asked.
 
-In: `Request`. Out: the record of an experiment without trials. Raises UsageError for anything that cannot be
-one. Not here: trials (``steelyard.experiment``), what is shown (``make``).
+In: `ExperimentRequest`. Out: the record of an experiment without trials. Raises UsageError for anything that
+cannot be one. Not here: trials (``engine``), what is shown (``report.experiment``).
 """
 
 import secrets
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import steelyard
 from steelyard._base import UsageError
+from steelyard._base.request import as_document
 from steelyard.analyze.values import declared_unit
 from steelyard.bench import declaration, tiers
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.manifest import this_process
 from steelyard.bench.parameters import Parameter, check_names
-from steelyard.cli.experiment.arms import Named, Variant, arms_of, check_different
-from steelyard.cli.experiment.service import hosts_of, live_metric, live_of, source_names
 from steelyard.experiment.answers import blocks_of_answer
+from steelyard.experiment.request.arms import Named, arms_of, check_different
+from steelyard.experiment.request.fields import ExperimentRequest
+from steelyard.experiment.request.service import hosts_of, live_metric, live_of, source_names
 from steelyard.experiment.workload import CPU, ELAPSED, check_pattern, headline_of
 from steelyard.records import RunStatus
 from steelyard.records.experiment import (
@@ -36,52 +36,7 @@ from steelyard.stats.contrasts import FEWEST_BLOCKS
 _SEED_BITS = 48
 
 
-@dataclass(frozen=True)
-class Request:
-    """What was typed."""
-
-    words: Sequence[str] = ()
-    """A benchmark, the folder of an experiment, or a command with places for the levels of a sweep."""
-    a: str | None = None
-    b: str | None = None
-    sweep: str | None = None
-    metric: str | None = None
-    lower_is_better: bool = False
-    intervals: bool = False
-    """Whether each match of the metric's pattern is an interval."""
-    blocks: int = 40
-    budget: str | None = None
-    least_effect: str = "1%"
-    to_the_end: bool = False
-    seed: int | None = None
-    tier: str | None = None
-    chosen: dict[str, str] = field(default_factory=dict)
-    hooks: Sequence[str] = ()
-    timeout: str = "10min"
-    readings: Sequence[str] = ()
-    """Other numbers to take from a command's output."""
-    pilot: int | None = None
-    """Blocks in which the first arm is only tried beside itself, for its noise."""
-    hosts: str | None = None
-    """Two hosts, separated by a comma."""
-    ssh: str = "ssh"
-    remote_command: str = "steelyard"
-    sources: Sequence[str] = ()
-    """What is read of a running service, whose variants the arms' commands apply."""
-    window: str | None = None
-    """How long a trial looks at it."""
-    guards: Sequence[str] = ()
-    resume: Path | None = None
-    plan: bool = False
-    """Whether to say what it takes, and run nothing."""
-    source: Path | None = None
-    """A file of values that were measured elsewhere."""
-    variants: Sequence[Variant] = ()
-    """Arms of a file; flags name none then."""
-    out: Path = Path("runs")
-
-
-def begin(request: Request) -> Experiment:
+def begin(request: ExperimentRequest) -> Experiment:
     """Return the record of a new experiment. Raises UsageError for anything that cannot be one."""
     benchmark = (
         request.words[0] if len(request.words) == 1 and request.words[0] in declaration.names() else None
@@ -116,7 +71,9 @@ def pilot_of(experiment: Experiment, blocks: int) -> Experiment:
     )
 
 
-def check_workload(request: Request, benchmark: str | None, settings: Sequence[dict[str, str]]) -> None:
+def check_workload(
+    request: ExperimentRequest, benchmark: str | None, settings: Sequence[dict[str, str]]
+) -> None:
     """Raise UsageError for settings that a benchmark has not, and for those of a command."""
     if benchmark is None:
         if request.chosen or request.hooks:
@@ -130,7 +87,7 @@ def check_workload(request: Request, benchmark: str | None, settings: Sequence[d
 
 
 def record_of(
-    request: Request,
+    request: ExperimentRequest,
     benchmark: str | None,
     factor: str,
     arms: list[ExperimentArm],
@@ -156,10 +113,11 @@ def record_of(
         live=live_of(request.sources, request.window, benchmark, request.out),
         status=RunStatus.RUNNING,
         trials=[],
+        request=as_document(request),
     )
 
 
-def read_elsewhere(request: Request) -> Experiment:
+def read_elsewhere(request: ExperimentRequest) -> Experiment:
     """Return the experiment in a file of values that were measured elsewhere; nothing is recorded of it.
 
     Raises UsageError for a file that has none.
@@ -202,7 +160,7 @@ def read_elsewhere(request: Request) -> Experiment:
     )
 
 
-def _metric_elsewhere(name: str, request: Request) -> ExperimentMetric:
+def _metric_elsewhere(name: str, request: ExperimentRequest) -> ExperimentMetric:
     """Return a metric of a file; times that Steelyard measures itself mean the same there."""
     if name in (ELAPSED, CPU):
         return ExperimentMetric(name=name, unit="s", better="lower")
@@ -222,7 +180,7 @@ def _record(**fields: Any) -> Experiment:
 
 
 def _plan(
-    request: Request, blocks: int, *, stop_early: bool, guards: list[ExperimentGuard]
+    request: ExperimentRequest, blocks: int, *, stop_early: bool, guards: list[ExperimentGuard]
 ) -> ExperimentPlan:
     return ExperimentPlan(
         seed=draw_seed() if request.seed is None else request.seed,
@@ -236,7 +194,7 @@ def _plan(
     )
 
 
-def _guards(request: Request, benchmark: str | None) -> list[ExperimentGuard]:
+def _guards(request: ExperimentRequest, benchmark: str | None) -> list[ExperimentGuard]:
     """Return the guardrails of trials that are to be made."""
     if request.sources:
         return _guards_elsewhere(request, source_names(request.sources), "the service")
@@ -258,7 +216,9 @@ def _guards(request: Request, benchmark: str | None) -> list[ExperimentGuard]:
     return found
 
 
-def _guards_elsewhere(request: Request, metrics: Sequence[str], where: str) -> list[ExperimentGuard]:
+def _guards_elsewhere(
+    request: ExperimentRequest, metrics: Sequence[str], where: str
+) -> list[ExperimentGuard]:
     """Return the guardrails of values from a file or a service, which tell no direction."""
     found = [_guard(text) for text in request.guards]
     _check_apart(found, request.metric or metrics[0])
@@ -273,7 +233,7 @@ def _guards_elsewhere(request: Request, metrics: Sequence[str], where: str) -> l
     return found
 
 
-def _readings(request: Request, benchmark: str | None) -> list[ExperimentMetric]:
+def _readings(request: ExperimentRequest, benchmark: str | None) -> list[ExperimentMetric]:
     """Return the numbers that are kept beside the metric, without being compared."""
     if request.readings and (benchmark is not None or request.sources or request.hosts):
         raise UsageError("--reading takes numbers from the output of a command that runs here")
@@ -329,7 +289,7 @@ def _no_direction(name: str) -> UsageError:
     )
 
 
-def _metric(request: Request, benchmark: str | None) -> ExperimentMetric:
+def _metric(request: ExperimentRequest, benchmark: str | None) -> ExperimentMetric:
     if request.intervals and (benchmark is not None or "=" not in (request.metric or "")):
         raise UsageError("--intervals is for a number in a command's output", hint="--metric NAME=REGEX")
     better = "lower" if request.lower_is_better else "higher"

@@ -1,7 +1,7 @@
 """An experiment in a TOML file: several factors, listed arms, and all that flags say.
 
-In: a file. Out: a `Request`, as if it had been typed. Raises UsageError that names the key. Not here: whether
-arms and metrics fit the benchmark (``begin``).
+In: a file. Out: an `ExperimentRequest`, as if it had been typed. Raises UsageError that names the key. Not
+here: whether arms and metrics fit the benchmark (``record``).
 
     benchmark = "tao"                       # or: command = ["gzip", "-{level}", "-k", "-f", "words"]
     metric = "requests_per_s"
@@ -16,24 +16,27 @@ In place of ``[factors]`` each arm may be listed, ``[arms.NAME]``, with its sett
 
 import itertools
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from steelyard._base import RecordError, UsageError
+from steelyard._base.request import options, read_text, read_value
 from steelyard._base.toml import read_toml
 from steelyard.bench import declaration
 from steelyard.bench.parameters import nearest
-from steelyard.cli.experiment.arms import Variant
-from steelyard.cli.experiment.begin import Request
+from steelyard.experiment.request.fields import ExperimentRequest, Variant
 
 _MOST_ARMS = 64
 
 
-def read_file(path: Path, request: Request) -> Request:
+_WHOLE = ("benchmark", "command", "factors", "arms")
+
+
+def read_file(path: Path, request: ExperimentRequest) -> ExperimentRequest:
     """Return what ``path`` asks for; ``request`` holds where runs go, and whether only to plan."""
-    bare = Request(words=request.words, out=request.out, plan=request.plan, pilot=request.pilot)
+    bare = ExperimentRequest(words=request.words, out=request.out, plan=request.plan, pilot=request.pilot)
     if request != bare:
         raise UsageError(
             f"{path} says what is tried: only --out, --plan, --pilot, --report and --json go with it"
@@ -42,15 +45,17 @@ def read_file(path: Path, request: Request) -> Request:
         document = read_toml(path)
     except RecordError as error:
         raise UsageError(error.message) from error
+    keys = {field.key: field for field in options(ExperimentRequest).values() if field.key is not None}
     for name in document:
-        if name not in _READERS and name not in _WHOLE:
-            raise UsageError(f"{path}: unknown key {name!r}{nearest(name, (*_READERS, *_WHOLE))}")
-    fields: dict[str, Any] = {}
-    for name, (field, read) in _READERS.items():
-        if name in document:
-            fields[field] = read(f"{path}: {name}", document[name])
+        if name not in keys and name not in _WHOLE:
+            raise UsageError(f"{path}: unknown key {name!r}{nearest(name, (*keys, *_WHOLE))}")
+    fields = {
+        field.name: read_value(field, f"{path}: {key}", document[key])
+        for key, field in keys.items()
+        if key in document
+    }
     variants = _variants(path, document)
-    return replace(request, words=_words(path, document), variants=variants, **fields)
+    return replace(request, words=tuple(_words(path, document)), variants=variants, **fields)
 
 
 def _words(path: Path, document: Mapping[str, Any]) -> list[str]:
@@ -63,7 +68,7 @@ def _words(path: Path, document: Mapping[str, Any]) -> list[str]:
     if commands:
         return []
     if given == ["benchmark"]:
-        name = _text(f"{path}: benchmark", document["benchmark"])
+        name = read_text(f"{path}: benchmark", document["benchmark"])
         if name not in declaration.names():
             raise UsageError(f"{path}: {name} is no benchmark{nearest(name, declaration.names())}")
         return [name]
@@ -77,7 +82,9 @@ def _variants(path: Path, document: Mapping[str, Any]) -> tuple[Variant, ...]:
         arms = _table(f"{path}: arms", document["arms"])
         return tuple(_listed(f"{path}: arms.{name}", name, arm) for name, arm in arms.items())
     factors = {
-        name: [_text(f"{path}: factors.{name}", level) for level in _list(f"{path}: factors.{name}", levels)]
+        name: [
+            read_text(f"{path}: factors.{name}", level) for level in _list(f"{path}: factors.{name}", levels)
+        ]
         for name, levels in _table(f"{path}: factors", document["factors"]).items()
     }
     if not factors:
@@ -99,7 +106,7 @@ def _listed(where: str, name: str, arm: object) -> Variant:
     command = _command(f"{where}.command", values.pop("command")) if "command" in values else []
     if command and values:
         raise UsageError(f"{where}: settings beside a command: {', '.join(values)}")
-    return Variant(name, {key: _text(f"{where}.{key}", value) for key, value in values.items()}, command)
+    return Variant(name, {key: read_text(f"{where}.{key}", value) for key, value in values.items()}, command)
 
 
 def _table(where: str, value: object) -> Mapping[str, Any]:
@@ -114,16 +121,8 @@ def _list(where: str, value: object) -> list[Any]:
     return value
 
 
-def _text(where: str, value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float | str):
-        return str(value)
-    raise UsageError(f"{where}: {value!r} is no text or number")
-
-
 def _texts(where: str, value: object) -> list[str]:
-    return [_text(where, one) for one in _list(where, value)]
+    return [read_text(where, one) for one in _list(where, value)]
 
 
 def _command(where: str, value: object) -> list[str]:
@@ -134,44 +133,3 @@ def _command(where: str, value: object) -> list[str]:
     if not words:
         raise UsageError(f"{where}: empty")
     return words
-
-
-def _truth(where: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise UsageError(f"{where}: neither true nor false")
-    return value
-
-
-def _count(where: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UsageError(f"{where}: {value!r} is no count")
-    return value
-
-
-def _settings(where: str, value: object) -> dict[str, str]:
-    return {name: _text(f"{where}.{name}", one) for name, one in _table(where, value).items()}
-
-
-_READERS: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
-    "metric": ("metric", _text),
-    "lower_is_better": ("lower_is_better", _truth),
-    "intervals": ("intervals", _truth),
-    "guards": ("guards", _texts),
-    "least_effect": ("least_effect", _text),
-    "blocks": ("blocks", _count),
-    "budget": ("budget", _text),
-    "to_the_end": ("to_the_end", _truth),
-    "seed": ("seed", _count),
-    "tier": ("tier", _text),
-    "timeout": ("timeout", _text),
-    "hooks": ("hooks", _texts),
-    "readings": ("readings", _texts),
-    "hosts": ("hosts", lambda where, value: ",".join(_texts(where, value))),
-    "ssh": ("ssh", _text),
-    "remote_command": ("remote_command", _text),
-    "ops": ("sources", _texts),
-    "window": ("window", _text),
-    "set": ("chosen", _settings),
-}
-"""Keys that are flags, with the field of a request and its reader."""
-_WHOLE = ("benchmark", "command", "factors", "arms")

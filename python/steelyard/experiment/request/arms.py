@@ -1,33 +1,23 @@
 """The arms of a new experiment, from two that were named, a sweep, or a file.
 
 In: what was typed. Out: the name of the factor and its arms. Raises UsageError for arms that cannot be, and
-for two that are the same, whatever the words. Not here: whether a benchmark has their settings (``begin``).
+for two that are the same, whatever the words. Not here: whether a benchmark has their settings (``record``).
 """
 
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError, UsageError
 from steelyard.bench import launch
 from steelyard.bench.parameters import parse_assignments
+from steelyard.bench.request import RunRequest
+from steelyard.experiment.request.fields import Variant
 from steelyard.records.experiment import Experiment, ExperimentArm
 
 _PLACE = re.compile(r"\{([A-Za-z_][\w-]*)\}")
-
-
-@dataclass(frozen=True)
-class Variant:
-    """An arm of a file."""
-
-    name: str
-    values: dict[str, str]
-    """Settings of a benchmark, or what stands in the places of a command."""
-    command: Sequence[str] = ()
-    factors: dict[str, str] = field(default_factory=dict)
-    """Its level of each factor, where arms are their combinations."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +152,7 @@ def check_different(experiment: Experiment) -> None:
     for arm in experiment.arms:
         # One seed: else each would be drawn anew.
         chosen = {launch.SEED: "0", **arm.settings}
-        asked = launch.Request(name=experiment.benchmark, tier=experiment.tier, chosen=chosen)
+        asked = RunRequest(name=experiment.benchmark, tier=experiment.tier, chosen=chosen)
         try:
             (planned,) = launch.plan(asked, machine)
         except EnvironmentLacksError:
