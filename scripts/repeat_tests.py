@@ -2,9 +2,9 @@
 """Repeat tests, alone and beside a busy loop on each CPU, and list which of them fail how often.
 
     .venv/bin/python scripts/repeat_tests.py                               # everything, 5 times each way
-    .venv/bin/python scripts/repeat_tests.py --times 30 python/tests/bench/test_tax.py
+    .venv/bin/python scripts/repeat_tests.py --times 30 python/tests/benchmarks/tax/test_tax.py
     .venv/bin/python scripts/repeat_tests.py --times 30 --busy crate:probe crate:load
-    .venv/bin/python scripts/repeat_tests.py --slow python/tests/bench/redis/test_redis.py
+    .venv/bin/python scripts/repeat_tests.py --slow python/tests/benchmarks/redis/test_redis.py
 
 A unit is a pytest file or folder or one of its tests (FILE::NAME), or `crate:NAME` for all tests of a crate.
 Each repeat is a new process, with the signals that a shell in the background ignores as tests expect them.

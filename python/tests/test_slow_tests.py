@@ -48,12 +48,12 @@ def test_a_change_of_a_stack_runs_its_own_tests_first(script: ModuleType) -> Non
     framework = ["python/steelyard/bench/footprint.py", "python/steelyard/bench/stack/recipe.py"]
     for slow in script.TABLE:
         for path in slow.covers:
-            if path.startswith(("python/steelyard/bench/", "workloads/")):
+            if path.startswith(("python/steelyard/bench/", "python/steelyard/benchmarks/", "workloads/")):
                 chosen, _ = script.choose([*framework, f"{path}x.py"])
                 own = [each for each in script.TABLE if each.owns([f"{path}x.py"])]
                 assert slow in own
                 assert chosen[: len(own)] == own
-    hadoop, *others = script.choose([*framework, "python/steelyard/bench/nutch/benchmark.py"])[0]
+    hadoop, *others = script.choose([*framework, "python/steelyard/benchmarks/nutch/benchmark.py"])[0]
     assert hadoop.tests.endswith("test_hadoop_runs.py")
     assert len(others) > 5
 
@@ -81,10 +81,10 @@ def test_ci_gives_slow_tests_what_it_has_left(script: ModuleType, monkeypatch: p
 
 
 def test_every_benchmark_with_slow_tests_is_covered_by_them(script: ModuleType) -> None:
-    for folder in (ROOT / "python/steelyard/bench").iterdir():
-        for tests in (ROOT / "python/tests/bench" / folder.name).glob("test_*.py"):
+    for folder in (ROOT / "python/steelyard/benchmarks").iterdir():
+        for tests in (ROOT / "python/tests/benchmarks" / folder.name).glob("test_*.py"):
             if SLOW.search(tests.read_text()) and (folder / "declaration.py").is_file():
-                path = f"python/steelyard/bench/{folder.name}/benchmark.py"
+                path = f"python/steelyard/benchmarks/{folder.name}/benchmark.py"
                 own = [slow.tests for slow in script.TABLE if slow.owns([path])]
                 assert str(tests.relative_to(ROOT)) in own
 

@@ -1,7 +1,7 @@
 """The public declaration of a benchmark: everything that other stages ask of it, in one place.
 
-In: ``declaration.py`` in a folder of this package, or the entry point group ``steelyard.benchmarks`` of an
-installed package, each naming a `Declaration`:
+In: ``declaration.py`` in a room of ``benchmarks`` or a folder of this package, or the entry point group
+``steelyard.benchmarks`` of an installed package, each naming a `Declaration`:
 
     [project.entry-points."steelyard.benchmarks"]
     spin = "spin_bench:DECLARATION"
@@ -95,9 +95,11 @@ def load(target: str, owner: str) -> Any:
 
 @cache
 def _built_in() -> dict[str, Declaration]:
-    """Return the declarations of this package, by the names of their folders."""
-    names = (path.parent.name for path in Path(__file__).parent.glob("*/declaration.py"))
-    declarations = [import_module(f"steelyard.bench.{name}.declaration").DECLARATION for name in names]
+    """Return the declarations of Steelyard itself: what the framework runs, and the rooms of benchmarks."""
+    root = Path(__file__).parents[2]
+    files = (root / "steelyard").glob("bench*/*/declaration.py")
+    modules = (".".join(path.relative_to(root).with_suffix("").parts) for path in files)
+    declarations = [import_module(module).DECLARATION for module in modules]
     return {declaration.name: declaration for declaration in sorted(declarations, key=_place)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from steelyard.bench.tao.parameters import PARAMETERS
+from steelyard.benchmarks.tao.parameters import PARAMETERS
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "concepts" / "tao.md").read_text(encoding="utf-8")
 
@@ -22,7 +22,7 @@ def test_the_parameters_named_are_parameters() -> None:
 
 
 def test_the_shares_named_are_those_of_the_code() -> None:
-    from steelyard.bench.tao import benchmark as tao
+    from steelyard.benchmarks.tao import benchmark as tao
 
     for number in (
         f"/ {tao.CPUS_PER_SERVER}",

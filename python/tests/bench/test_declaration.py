@@ -53,7 +53,7 @@ def test_a_package_cannot_take_a_name_of_steelyards_own(installed, monkeypatch, 
         "characterize = tests.bench.sample_benchmarks:NAP\n"
     )
     declaration._points.cache_clear()
-    assert declaration.find("tao").benchmark == "steelyard.bench.tao.benchmark:TaoBench"
+    assert declaration.find("tao").benchmark == "steelyard.benchmarks.tao.benchmark:TaoBench"
     assert declaration.names() == LISTED
     declaration._points.cache_clear()
 

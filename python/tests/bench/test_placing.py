@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import EnvironmentLacksError, UsageError
-from steelyard.bench.feed.benchmark import FeedSim
 from steelyard.bench.placement import Placement
 from steelyard.bench.placement import request as placing
-from steelyard.bench.tao.benchmark import TaoBench
-from steelyard.bench.tax.benchmark import TaxBench
+from steelyard.benchmarks.feed.benchmark import FeedSim
+from steelyard.benchmarks.tao.benchmark import TaoBench
+from steelyard.benchmarks.tax.benchmark import TaxBench
 from steelyard.records import Machine, read
 from tests.bench.placement.layouts import GIB, layout_of
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import UsageError, executable, schemas_dir
-from steelyard.bench.cassandra.benchmark import CassandraBench
-from steelyard.bench.memcached.benchmark import MemcachedBench
 from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
-from steelyard.bench.redis.benchmark import COMMANDS, RedisBench
 from steelyard.bench.stack.recipe import find_program, payload_dir
+from steelyard.benchmarks.cassandra.benchmark import CassandraBench
+from steelyard.benchmarks.memcached.benchmark import MemcachedBench
+from steelyard.benchmarks.redis.benchmark import COMMANDS, RedisBench
 from steelyard.cli.main import invoke
 from steelyard.records import LoadResult, Machine, read
 from tests.ssh_server import serving
@@ -108,7 +108,7 @@ def test_every_host_gets_a_client_with_connections():
 
 
 def test_fewer_clients_or_connections_than_hosts_are_refused(monkeypatch):
-    monkeypatch.setattr("steelyard.bench.stack.memcached.cache.require", lambda *_: None)
+    monkeypatch.setattr("steelyard.benchmarks.memcached.stack.cache.require", lambda *_: None)
     far = {"hosts": "a b", "address": "10.0.0.1"}
     with pytest.raises(UsageError, match="clients=1 is below the 2 hosts"):
         MemcachedBench.checks(settings_of(MemcachedBench, clients="1", **far), machine=MACHINE)

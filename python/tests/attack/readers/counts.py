@@ -10,9 +10,9 @@ from steelyard.analyze.scaling.measured import parse_curve
 from steelyard.bench.operations import afterwards, exposition, selector
 from steelyard.bench.operations.afterwards import Span
 from steelyard.bench.operations.sources import parse as parse_operations
-from steelyard.bench.rocksdb import output as rocksdb
-from steelyard.bench.stack.cassandra.garbage import pauses_of
-from steelyard.bench.stack.spark.events import read_stages
+from steelyard.benchmarks.cassandra.stack.garbage import pauses_of
+from steelyard.benchmarks.rocksdb import output as rocksdb
+from steelyard.benchmarks.spark.stack.events import read_stages
 from steelyard.cli.main import invoke
 from steelyard.experiment.curves import read_curves
 from steelyard.experiment.numa.figures import read_figures

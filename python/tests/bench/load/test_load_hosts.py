@@ -13,8 +13,8 @@ import pytest
 from steelyard._base import EnvironmentLacksError, UsageError, executable
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.settings import check_load
-from steelyard.bench.mediawiki.benchmark import MediaWiki
 from steelyard.bench.placement.request import live_layout, placement_of
+from steelyard.benchmarks.mediawiki.benchmark import MediaWiki
 from steelyard.cli.main import invoke
 from steelyard.records import LoadResult, read
 from tests.ssh_server import serving
