@@ -115,8 +115,10 @@ def as_document(request: Any) -> dict[str, Any]:
 
 
 def from_document(request: type[T], document: Mapping[str, Any]) -> T:
-    """Return the request that `as_document` wrote. Raises UsageError for a value that none has."""
+    """Return the request that `as_document` wrote. Raises UsageError for what none has."""
     known = options(request)
+    if (unknown := next((name for name in document if name not in known), None)) is not None:
+        raise UsageError(f"{unknown}: nothing that can be asked")
     return request(**{name: read_value(known[name], name, value) for name, value in document.items()})
 
 

@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from steelyard._base import schemas_dir
+from steelyard._base import UsageError, schemas_dir
+from steelyard._base.request import as_document, options, resumed, words
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.rules import findings
 from steelyard.bench import declaration, hook
@@ -184,6 +185,19 @@ def test_the_rule_and_the_check_are_asked(site: Path) -> None:
     conditions = Conditions(0, 1, target=SimpleNamespace(threads=300.0))  # type: ignore[arg-type]
     [finding] = findings.explain(conditions, [findings.RULES["too-many-threads"]])
     assert finding.claim == "The program has 300 threads."
+
+
+def test_a_field_of_the_request_is_a_flag_a_key_and_a_part_of_the_record(site: Path) -> None:
+    request = importlib.import_module("spin_bench.asked").TurnRequest
+    assert [(each.flag, each.key) for each in options(request).values()] == [
+        ("--turns", "turns"),
+        ("--quiet", "quiet"),
+    ]
+    assert words(request(turns=5, quiet=True)) == ["--turns", "5", "--quiet"]
+    begun = as_document(request(turns=5))
+    assert resumed(begun, request(quiet=True), {"quiet"}, words=[]) == request(turns=5, quiet=True)
+    with pytest.raises(UsageError, match="it takes no --turns"):
+        resumed(begun, request(turns=6), {"turns"}, words=[])
 
 
 def test_the_record_reads_what_older_programs_wrote(site: Path) -> None:
