@@ -132,8 +132,8 @@ def test_it_runs_and_its_page_has_its_metric_and_its_section(ran: list[dict[str,
     assert [run["status"] for run in ran] == ["complete"] * 3
     assert all(run["metrics"]["turns_per_s"]["value"] > 0 for run in ran)
     page = text_of(Path(ran[0]["report"]))
-    for words in ("turns in the slowest slice", "Turns by slice", "slice 9"):
-        assert words in page
+    for text in ("turns in the slowest slice", "Turns by slice", "slice 9"):
+        assert text in page
 
 
 def test_it_is_scored_against_the_baseline_that_it_brings_and_compared(
