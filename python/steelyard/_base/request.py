@@ -16,7 +16,7 @@ Not here: what a request means, and whether it can be met.
 
 import types
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -44,8 +44,10 @@ class Option:
     """Whether the opposite of a flag is ``--no-...``."""
     key: str | None = ""
     """Key in a file; by default the name of the field, None where it belongs to the command line only."""
+    has_commas: bool = False
+    """Whether what is typed with commas may be a list in a file."""
     anew: bool = False
-    """Whether ``--resume`` takes it as it is typed then, whatever the request began with."""
+    """Whether it may be typed beside ``--resume``, whatever the request began with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,14 @@ class Field:
         return parts[-1] if parts else None
 
 
-@cache
-def options(request: type) -> Mapping[str, Field]:
+def options(request: type[Any]) -> Mapping[str, Field]:
     """Return the fields of a request that can be typed, by name and in order."""
+    return _options(request)  # type: ignore[arg-type]
+
+
+@cache
+def _options(request: Hashable) -> Mapping[str, Field]:
+    assert isinstance(request, type)
     hints = typing.get_type_hints(request, include_extras=True)
     found: dict[str, Field] = {}
     for field in fields(request):
@@ -163,8 +170,7 @@ def read_value(field: Field, where: str, value: object) -> Any:
         if not isinstance(value, list):
             raise UsageError(f"{where}: not a list")
         return tuple(_one(field.part, where, one) for one in value)
-    if field.type is str and isinstance(value, list):
-        # What is typed with commas may be a list in a file.
+    if field.option.has_commas and isinstance(value, list):
         return ",".join(read_text(where, one) for one in value)
     found = _one(field.type, where, value)
     low, high = field.option.least, field.option.most
@@ -210,11 +216,12 @@ def resumed(begun: Mapping[str, Any] | None, asked: T, given: Collection[str], *
         field = known[name]
         then = None if begun is None else begun.get(name, _plain(field.default))
         if not field.option.anew and (begun is None or _plain(getattr(asked, name)) != then):
-            what = "benchmark or command" if field.option.is_argument else field.flag
+            what = "other benchmark or command" if field.option.is_argument else field.flag
             raise UsageError(
                 f"--resume goes on as it began: it takes no {what}",
                 hint=f"{command_text(words)} goes on",
             )
     kept = from_document(type(asked), begun or {})
-    anew = {name: getattr(asked, name) for name, field in known.items() if field.option.anew}
-    return replace(kept, **anew)
+    anew = {name: getattr(asked, name) for name in given if name in known and known[name].option.anew}
+    going: T = replace(kept, **anew)  # type: ignore[type-var]
+    return going

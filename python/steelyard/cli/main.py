@@ -15,6 +15,7 @@ import typer
 
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
+from steelyard.bench.options import RUNS
 from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
 from steelyard.cli import numa
 from steelyard.cli.commands import Commands, use_commands
@@ -22,7 +23,7 @@ from steelyard.cli.experiment import command as experiment
 from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
 from steelyard.cli.machine import commands as inventory
-from steelyard.cli.options import RUNS, Baseline, Json, Out, Report, RunName, Runs
+from steelyard.cli.options import Baseline, Json, Out, Report, RunName, Runs
 from steelyard.cli.output import (
     EXIT_CODES,
     complain,

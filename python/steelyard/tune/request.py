@@ -89,7 +89,7 @@ class TuneRequest:
     advice: Annotated[bool, Option("Show what would be tried, and change nothing.")] = False
     root: Root = Path("/")
     out: Out = RUNS
-    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Levels by knob, of a tuning that goes on."""
 
 

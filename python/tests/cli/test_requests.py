@@ -37,7 +37,7 @@ def other_than_default(each: Field) -> Any:
         return tuple(each.part(value) for value in ("7", "8"))
     if each.type is bool:
         return not each.default
-    return {str: "some text", int: 3, float: 0.5, Path: Path("some/file")}[each.type]
+    return {str: "some text", int: 7, float: 0.5, Path: Path("some/file")}[each.type]
 
 
 def full(request: type) -> Any:
@@ -91,6 +91,10 @@ def test_what_goes_on_is_as_it_began_but_for_what_may_be_asked_anew() -> None:
     asked = CurveRequest(resume=Path("DIR"), predict=(8,), blocks=3)
     going = resumed(begun, asked, {"resume", "predict", "blocks"}, words=GO_ON)
     assert going == replace(asked, words=("tao",), chosen={"memory": "1GiB"})
+    # What is not typed stays as it began, also what could be asked anew.
+    quiet = as_document(CurveRequest(words=("tao",), profile=False))
+    assert not resumed(quiet, CurveRequest(), set(), words=GO_ON).profile
+    assert resumed(quiet, CurveRequest(), {"profile"}, words=GO_ON).profile
     for name, other in (("blocks", 4), ("metric", "elapsed_s"), ("words", ("feed",))):
         with pytest.raises(UsageError, match="--resume goes on as it began: it takes no"):
             resumed(begun, replace(asked, **{name: other}), {"resume", name}, words=GO_ON)

@@ -158,7 +158,7 @@ def test_an_arm_that_fails_ends_it_with_its_words(tmp_path: Path) -> None:
         (["--a", "true", "--b", "false", "--blocks", "3"], "at least 4 are needed"),
         (["--a", "no-such-program", "--b", "true"], "no-such-program: no such program"),
         (["--resume", "nowhere"], "nowhere holds no experiment"),
-        (["tao", "--resume", "nowhere"], "it takes no benchmark"),
+        (["tao", "--resume", "nowhere"], "nowhere holds no experiment"),
         (["--a", "true", "--b", "false", "--hook", "probe"], "--set and --hook are for a benchmark"),
     ],
 )
@@ -210,7 +210,12 @@ def test_an_experiment_that_was_stopped_goes_on(tmp_path: Path, kill: signal.Sig
     assert trials(tmp_path / "runs") == 3
     (tmp_path / "go").touch()
     (tmp_path / "count").write_text("9")
-    done = call("experiment", "--resume", str(folder), "--json")
+    for words, flag in ((["--blocks", "5"], "--blocks"), (["tao"], "other benchmark or command")):
+        refused = call("experiment", "--resume", str(folder), *words)
+        assert refused.returncode == 2
+        assert f"--resume goes on as it began: it takes no {flag}" in refused.stderr
+    # What is as it began may be typed again.
+    done = call("experiment", "--resume", str(folder), "--blocks", "4", "--json")
     document = json.loads(done.stdout)
     assert document["status"] == "complete"
     made = record(document)["trials"]

@@ -161,7 +161,11 @@ def test_a_curve_that_was_killed_goes_on(tmp_path: Path) -> None:
     refused = call("experiment", "--resume", str(folder))
     assert refused.returncode == 2
     assert "is a scaling curve" in refused.stderr
-    document = scale(tmp_path, "--resume", str(folder), "--no-profile")
+    refused = call("scale", "--resume", str(folder), "--steps", "1")
+    assert "--resume goes on as it began: it takes no --steps" in refused.stderr
+    # That no stacks are sampled was said at the beginning.
+    document = scale(tmp_path, "--resume", str(folder))
+    assert not any("profile" in note for note in document["notes"])
     assert document["status"] == "complete"
     assert all(len(step["by_block"]) == 3 for step in document["steps"])
 
@@ -230,7 +234,7 @@ def test_other_numbers_of_cpus_are_predicted_in_every_medium(tmp_path: Path) -> 
         (["--from", "nowhere.csv", "tao"], "--from reads a curve"),
         (["--profile-low", "a"], "belong together"),
         (["--resume", "nowhere"], "nowhere holds no experiment"),
-        (["--resume", "nowhere", "tao"], "--resume goes on as it began"),
+        (["--resume", "nowhere", "tao"], "nowhere holds no experiment"),
         (["--steps", "1,two", "--", "true"], "not numbers of CPUs"),
         (["--steps", "0", "--", "true"], "CPUs are usable here"),
         (["--steps", "1,100000", "--", "true"], "CPUs are usable here"),

@@ -63,12 +63,8 @@ def experiment_and_show(
         folder = request.resume
         put_back()
         experiment = engine.load_to_resume(folder, machines.snapshot())
+        _check_own(folder, experiment)
         resumed(experiment.request, request, given, words=[*RESUME, str(folder)])
-        if is_curve(experiment):
-            raise UsageError(
-                f"{folder} is a scaling curve",
-                hint=f"{command_text(['steelyard', 'scale', '--resume', folder])} goes on",
-            )
     elif folder is not None and (folder / engine.MANIFEST).exists():
         return show_experiment(folder, engine.load(folder), report, as_json=as_json)
     elif request.plan:
@@ -85,6 +81,18 @@ def experiment_and_show(
         experiment, error = carry_out(folder, experiment, workload, interrupts)
     code = show_experiment(folder, experiment, report, as_json=as_json)
     return code_of(folder, experiment, error, code, resume=RESUME)
+
+
+def _check_own(folder: Path, experiment: Experiment) -> None:
+    """Raise UsageError for an experiment that another command makes, which alone can go on with it."""
+    if is_curve(experiment):
+        again = command_text(["steelyard", "scale", "--resume", folder])
+        raise UsageError(f"{folder} is a scaling curve", hint=f"{again} goes on")
+    if is_numa(experiment):
+        again = command_text(["steelyard", "numa", "experiment", "--resume", folder])
+        raise UsageError(f"{folder} is a NUMA experiment", hint=f"{again} goes on")
+    if any(arm.knobs for arm in experiment.arms):
+        raise UsageError(f"{folder} is the sweep of a knob, which does not go on", hint="begin it again")
 
 
 def put_back() -> None:
@@ -172,10 +180,6 @@ def _service(experiment: Experiment) -> AbstractContextManager[None]:
 
 
 def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> Workload:
-    if is_numa(experiment):
-        from steelyard.experiment.numa.workload import ScenarioTrials
-
-        return ScenarioTrials(experiment, folder, SystemClock(), interrupts)
     if experiment.live is not None:
         from steelyard.experiment.live import LiveTrials
 

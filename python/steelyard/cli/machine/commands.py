@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from steelyard.bench.options import RUNS
 from steelyard.cli.commands import Commands
-from steelyard.cli.options import RUNS, Json, Runs
+from steelyard.cli.options import Json, Runs
 from steelyard.cli.output import EXIT_CODES, examples
 
 app = typer.Typer(

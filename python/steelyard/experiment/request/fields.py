@@ -101,7 +101,7 @@ class ExperimentRequest:
     window: Window = None
     hosts: Annotated[
         str | None,
-        Option("Try both arms at once on two hosts, which change places.", metavar="A,B"),
+        Option("Try both arms at once on two hosts, which change places.", metavar="A,B", has_commas=True),
     ] = None
     ssh: Annotated[str, Option("ssh and its options, for --hosts.")] = "ssh"
     remote_command: Annotated[str, Option("steelyard on the hosts, for benchmarks.", metavar="PATH")] = (
@@ -150,7 +150,8 @@ class CurveRequest:
         ),
     ] = ()
     steps: Annotated[
-        str | None, Option("Numbers of CPUs to try (1, 2, 4 ... and all).", metavar="N,N,...")
+        str | None,
+        Option("Numbers of CPUs to try (1, 2, 4 ... and all).", metavar="N,N,...", has_commas=True),
     ] = None
     metric: Annotated[
         str | None,
@@ -242,7 +243,8 @@ class ScenarioRequest:
         ),
     ] = ()
     nodes: Annotated[
-        str | None, Option("The two nodes; by default the largest, farthest apart.", metavar="A,B")
+        str | None,
+        Option("The two nodes; by default the largest, farthest apart.", metavar="A,B", has_commas=True),
     ] = None
     cores: Annotated[
         int | None, Option("Cores of the workload; by default those of a node.", metavar="N")

@@ -6,7 +6,7 @@ cannot be one. Not here: trials (``engine``), what is shown (``report.experiment
 
 import secrets
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import steelyard
@@ -72,7 +72,7 @@ def pilot_of(experiment: Experiment, blocks: int) -> Experiment:
 
 
 def check_workload(
-    request: ExperimentRequest, benchmark: str | None, settings: Sequence[dict[str, str]]
+    request: ExperimentRequest, benchmark: str | None, settings: Sequence[Mapping[str, str]]
 ) -> None:
     """Raise UsageError for settings that a benchmark has not, and for those of a command."""
     if benchmark is None:

@@ -141,10 +141,10 @@ def test_what_would_mix_results_is_refused_in_one_line(tmp_path, capsys, monkeyp
         assert sorted(path.name for path in directory.iterdir()) == files
         return said[0]
 
-    assert "was begun with other settings: the suite" in refused("dcperf")
-    assert "other settings: --set" in refused("--set", "spin_s=1")
-    assert "other settings: --tier" in refused("sample", "--tier", "full")
-    assert "other settings: --repeat" in refused("--repeat", "3")
+    assert "as it began: it takes no other benchmark or command" in refused("dcperf")
+    assert "as it began: it takes no --set" in refused("--set", "spin_s=1")
+    assert "as it began: it takes no --tier" in refused("sample", "--tier", "full")
+    assert "as it began: it takes no --repeat" in refused("--repeat", "3")
     [spin] = directory.glob("*-spin-*")
     record = json.loads((spin / "machine.json").read_text())
     record["cpu"]["model"] = "another"
