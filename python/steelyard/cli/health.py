@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import ExitCode, UsageError
+from steelyard._base import UsageError
 from steelyard.analyze.health.comparison import Alert, Comparison, compare
 from steelyard.analyze.health.machine_changes import changes
 from steelyard.bench.health import check as checks
@@ -73,7 +73,9 @@ def _differences(check: checks.Check, baseline: checks.Check) -> list[str]:
 
 def show_health(request: HealthRequest, *, as_json: bool) -> int:
     """Check this machine and tell; 0 when it is as expected, 1 when an alert fires."""
-    from steelyard.report.health.page import write as write_page
+    from steelyard.report.answer.page import write_page
+    from steelyard.report.health.answer import answer
+    from steelyard.report.template import PAGE
 
     checks.check_request(request.parts, request.directory)
     if request.against not in (None, "last"):
@@ -99,15 +101,14 @@ def show_health(request: HealthRequest, *, as_json: bool) -> int:
         )
     comparison = _judge(check, request, identity)
     checks.save_comparison(folder, comparison, accepted=request.accept)
-    page = write_page(folder, check.result, comparison)
+    said = answer(check.result, comparison)
+    page = write_page(folder / PAGE, said)
     if as_json:
         print_json(_document(check, comparison, page), kind="health_check")
     else:
-        from steelyard.report.health.answer import answer
-
-        show_answer(answer(check.result, comparison), None)
+        show_answer(said, None)
         print_path("report", page)
-    return int(ExitCode.OK if comparison.is_ok else ExitCode.NO)
+    return int(said.says_no)
 
 
 def _document(check: checks.Check, comparison: Comparison, page: Path) -> dict[str, Any]:

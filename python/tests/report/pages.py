@@ -15,7 +15,7 @@ from steelyard.cli.main import invoke
 from steelyard.records import Check, Level, Suite, Verdict, read
 from steelyard.report import html
 from steelyard.report.answer.page import write_page
-from steelyard.report.health import page as health_page
+from steelyard.report.health.answer import answer as health_answer
 from steelyard.report.model import gather
 from steelyard.report.profiles.answer import diff_answer, profile_answer
 from steelyard.report.suite.answer import answer as suite_answer
@@ -99,7 +99,7 @@ def health(folder: Path, name: str) -> Path:
     result = result.model_copy(
         update={"machine": machine, "disk": disk, "missing": {"disk.x": name}, "command": [name]}
     )
-    return health_page.write(folder, result, compare(result, [], against=name, notes=[name]))
+    return write_page(folder / "report.html", health_answer(result, compare(result, [], against=name, notes=[name])))
 
 
 def stacks(folder: Path, name: str, more: Mapping[str, int]) -> Path:

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from steelyard.analyze.health.comparison import Alert, compare
 from steelyard.records import HealthCpu, HealthResult
+from steelyard.report.answer.page import write_page
 from steelyard.report.answer.terminal import terminal
-from steelyard.report.health import page as health_page
 from steelyard.report.health.answer import answer
 from tests import health_samples as samples
 
@@ -44,7 +44,7 @@ def _open(browser: Browser, folder: Path, scheme: str = "light") -> tuple[list[s
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_large_machine_is_readable(browser: Browser, tmp_path: Path, scheme: str) -> None:
     result = _large()
-    health_page.write(tmp_path, result, compare(result, [], against="nothing: a test"))
+    write_page(tmp_path / "report.html", answer(result, compare(result, [], against="nothing: a test")))
     errors, page = _open(browser, tmp_path, scheme)
     assert errors == []
     plots = page.locator(".js-plotly-plot")  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ def test_large_machine_is_readable(browser: Browser, tmp_path: Path, scheme: str
     assert len(boxes) >= 20, "most CPUs of 48 have a label"
     for left, right in pairwise(boxes):
         assert left["x"] + left["width"] <= right["x"] + 1, "labels do not overlap"
-    groups = page.locator(".groups-found li").all_inner_texts()  # type: ignore[attr-defined]
+    groups = page.locator("#core-to-core .notes li").all_inner_texts()  # type: ignore[attr-defined]
     assert groups[0] == "2 groups, within 40 ns, 120 ns apart: 0-11,24-35 | 12-23,36-47"
     marks = page.locator("#chart-latency .annotation-text").all_text_contents()  # type: ignore[attr-defined]
     assert marks == ["L1 32 KiB", "L2 512 KiB", "L3 32 MiB"]
@@ -72,13 +72,13 @@ def test_small_machine_has_tables_instead_of_maps_of_one_cell(browser: Browser, 
     result = samples.golden()
     slow = samples.shaken(samples.quiet(result), 0, spread=0.0, latency=3.0)
     steady = samples.shaken(samples.quiet(result), 0, spread=0.0)
-    health_page.write(tmp_path, slow, compare(slow, [steady] * 4, against="its last 4 good checks"))
+    write_page(tmp_path / "report.html", answer(slow, compare(slow, [steady] * 4, against="its last 4 good checks")))
     errors, page = _open(browser, tmp_path)
     assert errors == []
     assert page.locator(".js-plotly-plot").count() == 1  # type: ignore[attr-defined]
     text = page.locator("main").inner_text()  # type: ignore[attr-defined]
     assert "1 alert, against its last 4 good checks" in text
-    assert "May mean: slower or fewer memory channels" in text
+    assert "may mean: slower or fewer memory channels" in text
     assert "this instruction set is not supported" in text
     page.close()  # type: ignore[attr-defined]
 
@@ -92,7 +92,7 @@ def test_texts_from_outside_stay_texts(browser: Browser, tmp_path: Path) -> None
         update={"machine": machine, "disk": disk, "missing": {"disk.x": bad}, "command": [bad]}
     )
     comparison = compare(result, [], against=bad, changes=[Alert("x", bad, bad)], notes=[bad])
-    health_page.write(tmp_path, result, comparison)
+    write_page(tmp_path / "report.html", answer(result, comparison))
     errors, page = _open(browser, tmp_path)
     assert errors == []
     assert page.evaluate("window.broken === undefined")  # type: ignore[attr-defined]

@@ -233,6 +233,8 @@ class Heat:
     x_title: str = ""
     y_title: str = ""
     note: str = ""
+    borders: Sequence[int] = ()
+    """After how many rows, and as many columns, a line parts groups."""
     cells_high: int | None = None
     """Pixels of the whole map; by default as its rows need."""
     size: str = "normal"
@@ -286,6 +288,7 @@ class Heat:
             "labels": None
             if self.labels is None
             else [[t[:_NAME_LENGTH] for t in row] for row in self.labels],
+            "borders": list(self.borders),
             "xTitle": self.x_title,
             "yTitle": self.y_title,
         }

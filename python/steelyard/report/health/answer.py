@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from steelyard._base import command_text
 from steelyard.analyze.health import figures
 from steelyard.analyze.health.comparison import Compared, Comparison, quantity, tolerated
+from steelyard.analyze.health.figures import size
 from steelyard.records import HealthResult
 from steelyard.report import format as fmt
-from steelyard.report.answer import Answer, Cell, Column, Figure, Notes, Section, table, written
+from steelyard.report.answer import Answer, Block, Cell, Column, Figure, Notes, Section, table, written
+from steelyard.report.health.charts import bandwidth, core_to_core, latency
+from steelyard.report.health.words import busy, groups, intro, tiles
 
 _TITLES = {
     "latency": "Memory latency",
@@ -17,6 +21,8 @@ _TITLES = {
     "disk": "Disk",
     "loopback": "Loopback network",
 }
+_PARTS = {"latency": "memory_latency", "bandwidth": "memory_bandwidth", "core-to-core": "core_to_core"}
+"""Name in the record of a section whose anchor is another."""
 _STATES = {
     "ok": ("as before", "valid"),
     "worse": ("worse", "invalid"),
@@ -66,24 +72,63 @@ def answer(result: HealthResult, comparison: Comparison) -> Answer:
         Column("change"),
         Column("answer", is_text=True, is_answer=True),
     )
+    rows = {
+        key: [_row(row) for row in members]
+        for key, members in groupby(comparison.rows, key=lambda row: row.figure.family.partition("-")[0])
+    }
+    charts = {
+        "latency": latency(result),
+        "bandwidth": bandwidth(result),
+        "core-to-core": core_to_core(result),
+    }
     sections = []
-    for key, members in groupby(comparison.rows, key=lambda row: row.figure.family.partition("-")[0]):
-        title = _TITLES.get(key, _TITLES["core-to-core"])
-        sections.append(Section(key, title, (table(columns, [_row(row) for row in members]),)))
-    missing = {name: why for name, why in result.missing.items() if not why.startswith(NOT_REQUESTED)}
-    absent = Notes(tuple(f"{name}: {why}" for name, why in missing.items()))
-    if absent.items:
-        sections.append(Section("absent", "Not measured", (absent,)))
+    for anchor, title in _TITLES.items():
+        part = _PARTS.get(anchor, anchor)
+        missing = {name: why for name, why in result.missing.items() if name.partition(".")[0] == part}
+        blocks: list[Block] = [*charts.get(anchor, [])]
+        if anchor == "core-to-core":
+            blocks.append(Notes(tuple(groups(result))))
+        if found := rows.get(anchor.partition("-")[0]):
+            blocks.append(table(columns, found))
+        absent = tuple((name, why) for name, why in missing.items() if not why.startswith(NOT_REQUESTED))
+        blocks += [Notes(tuple(f"{name}: {why}" for name, why in absent))] if absent else []
+        said = " ".join(filter(None, (intro(anchor, result), busy(part, result))))
+        sections.append(Section(anchor, title, tuple(blocks), said, grid=len(charts.get(anchor, [])) > 1))
+    level, word = _judged(comparison)
+    machine = result.machine
+    words = [machine.cpu_model or "unknown processor", f"CPUs {machine.usable_cpus}"]
+    words.append(fmt.several(len(machine.nodes), "NUMA node"))
+    words += [f"L{cache.level} {size(cache.size_bytes)}" for cache in machine.caches]
+    took = fmt.duration(result.end_ns - result.begin_ns)
     return Answer(
         "Health check",
         verdict(comparison),
         sections,
-        lines=[f"note: {note}" for note in comparison.notes],
+        lines=[
+            " · ".join(words),
+            f"{fmt.moment(result.clock.realtime_ns)}, {result.settings.mode}, took {took}",
+            *(f"note: {note}" for note in comparison.notes),
+        ],
         cautions=[f"{alert.claim}; may mean: {alert.meaning}" for alert in comparison.alerts],
+        tiles=tiles(comparison),
         rows=len(comparison.rows),
+        level=level,
+        verdict=word,
         eyebrow="health check",
-        source="health.json",
+        command=command_text(result.command),
+        command_title="Measured by",
+        source="health.json in this folder",
+        says_no=not comparison.is_ok,
     )
+
+
+def _judged(comparison: Comparison) -> tuple[str, str]:
+    """Return level and word of the verdict."""
+    if comparison.alerts:
+        return "invalid", "alert"
+    if not comparison.is_quiet:
+        return "suspect", "disturbed"
+    return ("valid", "healthy") if any(row.earlier for row in comparison.rows) else ("incomplete", "measured")
 
 
 def _row(row: Compared) -> tuple[object, ...]:

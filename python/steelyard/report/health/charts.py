@@ -1,18 +1,17 @@
-"""The charts of a health check, as data for the page's script.
+"""The charts of a health check.
 
-In: a check. Out: plain values: a latency curve with the caches marked, a heat map a bandwidth kernel, and the
-core-to-core matrix in an order in which near CPUs stand together. Not here: drawing (``health.js``).
+In: a check. Out: a latency curve with the caches marked, a map a bandwidth kernel, and the core-to-core
+matrix in an order in which near CPUs stand together.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from steelyard.analyze.health.core_clusters import Clusters, clusters
 from steelyard.analyze.health.figures import size
 from steelyard.records import CoreToCore, HealthResult
+from steelyard.report.answer import Chart, Heat, Mark, Series
 
 _KERNELS = {
     "read": "Read",
@@ -22,40 +21,59 @@ _KERNELS = {
     "triad": "Triad",
 }
 _CELLS_WITH_TEXT = 16
-"""Up to this many rows a heat map's cells have room for their figure."""
+"""Up to this many rows a map's cells have room for their figure."""
+_ROW_PIXELS, _LEAST_PIXELS, _MOST_PIXELS = 14, 320, 860
 
 
-def latency(result: HealthResult) -> dict[str, Any] | None:
-    """Return the latency curve, ``None`` without one."""
+def latency(result: HealthResult) -> list[Chart]:
+    """Return the latency curve."""
     part = result.memory_latency
     if part is None:
-        return None
+        return []
     lines = []
-    for pages, name, role in (("base", "base pages", "base"), ("huge", "huge pages", "huge")):
+    for pages, role in (("base", "blue"), ("huge", "green")):
         points = [point for point in part.points if point.pages == pages]
         if points:
             lines.append(
-                {
-                    "name": name,
-                    "role": role,
-                    "x": [point.working_set_bytes for point in points],
-                    "y": [point.latency_ns.median for point in points],
-                    "low": [point.latency_ns.low for point in points],
-                    "high": [point.latency_ns.high for point in points],
-                    "labels": [size(point.working_set_bytes) for point in points],
-                }
+                Series(
+                    f"{pages} pages",
+                    [point.working_set_bytes for point in points],
+                    [point.latency_ns.median for point in points],
+                    role=role,
+                    low=[point.latency_ns.low for point in points],
+                    high=[point.latency_ns.high for point in points],
+                    labels=[size(point.working_set_bytes) for point in points],
+                )
             )
     marks = [
-        {"at": cache.size_bytes, "name": f"L{cache.level} {size(cache.size_bytes)}"}
+        Mark("x", cache.size_bytes, f"L{cache.level} {size(cache.size_bytes)}")
         for cache in result.machine.caches
     ]
-    return {"id": "latency", "kind": "latency", "lines": lines, "marks": marks}
+    return [
+        Chart(
+            "latency",
+            "Latency by working set",
+            tuple(lines),
+            x_title="working set",
+            y_title="latency",
+            x_unit="bytes",
+            y_unit="ns",
+            x_log=True,
+            y_log=True,
+            marks=tuple(marks),
+            height=400,
+            wide=True,
+        )
+    ]
 
 
-def bandwidth(result: HealthResult) -> list[dict[str, Any]]:
-    """Return a heat map for each kernel that has a value; all share one scale, to be compared."""
+def bandwidth(result: HealthResult) -> list[Heat]:
+    """Return a map for each kernel that has a value, on one scale; none of a single node.
+
+    One cell is no map: the table says it better.
+    """
     part = result.memory_bandwidth
-    if part is None:
+    if part is None or len(result.machine.nodes) < 2:
         return []
     rates = [row.rate_bytes_per_s.median for row in part.rows if row.rate_bytes_per_s is not None]
     maps = []
@@ -66,48 +84,63 @@ def bandwidth(result: HealthResult) -> list[dict[str, Any]]:
         cpu_nodes = sorted({row.cpu_node for row in rows})
         memory_nodes = sorted({row.memory_node for row in rows})
         cells = {
-            (row.cpu_node, row.memory_node): row.rate_bytes_per_s.median / 1e9
-            if row.rate_bytes_per_s
-            else None
+            (row.cpu_node, row.memory_node): row.rate_bytes_per_s.median if row.rate_bytes_per_s else None
             for row in rows
         }
+        values = [[cells.get((cpu, memory)) for memory in memory_nodes] for cpu in cpu_nodes]
         maps.append(
-            {
-                "id": f"bandwidth-{kernel}",
-                "kind": "bandwidth",
-                "title": title,
-                "x": [f"node {node}" for node in memory_nodes],
-                "y": [f"node {node}" for node in cpu_nodes],
-                "z": [[cells.get((cpu, memory)) for memory in memory_nodes] for cpu in cpu_nodes],
-                "low": 0,
-                "high": max(rates) / 1e9,
-                "text": len(memory_nodes) <= _CELLS_WITH_TEXT,
-            }
+            Heat(
+                f"bandwidth-{kernel}",
+                title,
+                [f"node {node}" for node in memory_nodes],
+                [f"node {node}" for node in cpu_nodes],
+                values,
+                unit="bytes/s",
+                low=0.0,
+                high=max(rates),
+                cells=[["" if rate is None else f"{rate / 1e9:.3g}" for rate in row] for row in values]
+                if len(memory_nodes) <= _CELLS_WITH_TEXT
+                else None,
+                x_title="memory",
+                y_title="CPUs",
+            )
         )
     return maps
 
 
-def core_to_core(result: HealthResult) -> dict[str, Any] | None:
-    """Return the matrix in clustered order, ``None`` where there are fewer than two CPUs."""
+def core_to_core(result: HealthResult) -> list[Heat]:
+    """Return the matrix in clustered order; none of fewer than three CPUs, which are one pair."""
     part = result.core_to_core
-    if part is None or len(part.cpus) < 2:
-        return None
+    if part is None or len(part.cpus) < 3:
+        return []
     grouping = grouped(part)
     order = grouping.order
     cells = [[part.median_ns[row][column] for column in order] for row in order]
     values = np.array([cell for row in cells for cell in row if cell is not None])
     # One pair that the scheduler held back must not wash out all others; its figure is still in the cell.
     low, high = float(values.min()), float(np.quantile(values, 0.99))
-    return {
-        "id": "core-to-core",
-        "kind": "matrix",
-        "cpus": [part.cpus[position] for position in order],
-        "z": cells,
-        "low": 0 if high < 1.3 * low else low,
-        "high": high,
-        "text": len(order) <= _CELLS_WITH_TEXT,
-        "borders": _borders(grouping),
-    }
+    names = [str(part.cpus[position]) for position in order]
+    return [
+        Heat(
+            "core-to-core",
+            "Core to core",
+            names,
+            names,
+            cells,
+            unit="ns",
+            low=0.0 if high < 1.3 * low else low,
+            high=high,
+            cells=[["" if cell is None else f"{cell:.0f}" for cell in row] for row in cells]
+            if len(order) <= _CELLS_WITH_TEXT
+            else None,
+            labels=[[f"CPU {row} and CPU {column}" for column in names] for row in names],
+            x_title="CPU, near ones together",
+            y_title="CPU, near ones together",
+            borders=_borders(grouping),
+            cells_high=min(_MOST_PIXELS, max(_LEAST_PIXELS, 110 + _ROW_PIXELS * len(names))),
+            wide=True,
+        )
+    ]
 
 
 def grouped(part: CoreToCore) -> Clusters:

@@ -164,7 +164,21 @@
     }
     const most = Math.max(10, Math.floor(width / 30));
     const numbers = (names) => names.map((_, at) => at);
-    const side = (names, limit) => ({ ...axisOf(colour), tickvals: numbers(names), ticktext: names.map((name) => text(cut(name, limit))), showgrid: false });
+    // A label takes about 8 pixels a letter across, and 14 down: of many rows or columns some are named.
+    const every = (names, room, wide) => Math.max(1, Math.ceil(names.length * wide / Math.max(100, room)));
+    const side = (names, limit, step) => {
+      const named = numbers(names).filter((at) => at % step === 0);
+      return { ...axisOf(colour), tickvals: named, ticktext: named.map((at) => text(cut(names[at], limit))), showgrid: false };
+    };
+    const longest = Math.min(16, Math.max(...chart.columns.map((name) => name.length)));
+    const across = longest > 5 ? 1 : every(chart.columns, width - 120, 8 * longest + 4);
+    const down = every(chart.rows, (chart.height || 400) - 60, 14);
+    const shapes = chart.borders.flatMap((at) => ["x", "y"].map((axis) => {
+      const [here, other] = axis === "x" ? [chart.columns, chart.rows] : [chart.rows, chart.columns];
+      const ends = { [`${axis}0`]: at - 0.5, [`${axis}1`]: at - 0.5, [`${axis === "x" ? "y" : "x"}0`]: -0.5, [`${axis === "x" ? "y" : "x"}1`]: other.length - 0.5 };
+      return here.length > at ? { type: "line", xref: "x", yref: "y", ...ends, line: { width: 2, color: colour("--surface") } } : null;
+    })).filter(Boolean);
+    const gap = chart.columns.length > 64 ? 0 : 1;
     const annotations = [];
     if (chart.cells) chart.cells.forEach((row, r) => row.forEach((word, c) => { if (word) annotations.push({ x: c, y: r, text: text(word), showarrow: false, font: { size: 11, color: ink(chart.z[r][c]) } }); }));
     function ink(value) {
@@ -175,9 +189,9 @@
       return light(nearest) > 140 ? "#14181f" : "#ffffff";
     }
     const labels = chart.labels ? chart.labels.map((row) => row.map(text)) : chart.z.map((row, r) => row.map((_, c) => `${text(chart.rows[r])}, ${text(chart.columns[c])}`));
-    return [[{ type: "heatmap", x: numbers(chart.columns), y: numbers(chart.rows), z: chart.z, zmin: low, zmax: high, colorscale: scale, hoverongaps: false, xgap: 1, ygap: 1, customdata: labels,
+    return [[{ type: "heatmap", x: numbers(chart.columns), y: numbers(chart.rows), z: chart.z, zmin: low, zmax: high, colorscale: scale, hoverongaps: false, xgap: gap, ygap: gap, customdata: labels,
                colorbar: { tickformat: format, ticksuffix: suffix, thickness: 10, outlinewidth: 0, len: 0.94, tickfont: { color: colour("--muted"), size: 11 } }, hovertemplate: `%{customdata}: %{z:${point}}${suffix}<extra></extra>` }],
-            { annotations, xaxis: { ...side(chart.columns, 16), title: titleOf(chart.xTitle, colour), side: "bottom" }, yaxis: { ...side(chart.rows, most), title: titleOf(chart.yTitle, colour), autorange: "reversed" }, margin: { l: 8, r: 8, t: 8, b: 8 } }];
+            { annotations, shapes, xaxis: { ...side(chart.columns, 16, across), title: titleOf(chart.xTitle, colour), side: "bottom" }, yaxis: { ...side(chart.rows, most, down), title: titleOf(chart.yTitle, colour), autorange: "reversed" }, margin: { l: 8, r: 8, t: 8, b: 8 } }];
   }
 
   Object.assign(page.kinds, { xy, heat });
