@@ -99,7 +99,9 @@ def health(folder: Path, name: str) -> Path:
     result = result.model_copy(
         update={"machine": machine, "disk": disk, "missing": {"disk.x": name}, "command": [name]}
     )
-    return write_page(folder / "report.html", health_answer(result, compare(result, [], against=name, notes=[name])))
+    return write_page(
+        folder / "report.html", health_answer(result, compare(result, [], against=name, notes=[name]))
+    )
 
 
 def stacks(folder: Path, name: str, more: Mapping[str, int]) -> Path:

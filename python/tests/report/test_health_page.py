@@ -72,7 +72,9 @@ def test_small_machine_has_tables_instead_of_maps_of_one_cell(browser: Browser, 
     result = samples.golden()
     slow = samples.shaken(samples.quiet(result), 0, spread=0.0, latency=3.0)
     steady = samples.shaken(samples.quiet(result), 0, spread=0.0)
-    write_page(tmp_path / "report.html", answer(slow, compare(slow, [steady] * 4, against="its last 4 good checks")))
+    write_page(
+        tmp_path / "report.html", answer(slow, compare(slow, [steady] * 4, against="its last 4 good checks"))
+    )
     errors, page = _open(browser, tmp_path)
     assert errors == []
     assert page.locator(".js-plotly-plot").count() == 1  # type: ignore[attr-defined]

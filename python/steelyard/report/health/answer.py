@@ -10,7 +10,19 @@ from steelyard.analyze.health.comparison import Compared, Comparison, quantity, 
 from steelyard.analyze.health.figures import size
 from steelyard.records import HealthResult
 from steelyard.report import format as fmt
-from steelyard.report.answer import Answer, Block, Cell, Column, Figure, Notes, Section, table, written
+from steelyard.report.answer import (
+    Answer,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Figure,
+    Heat,
+    Notes,
+    Section,
+    table,
+    written,
+)
 from steelyard.report.health.charts import bandwidth, core_to_core, latency
 from steelyard.report.health.words import busy, groups, intro, tiles
 
@@ -76,7 +88,7 @@ def answer(result: HealthResult, comparison: Comparison) -> Answer:
         key: [_row(row) for row in members]
         for key, members in groupby(comparison.rows, key=lambda row: row.figure.family.partition("-")[0])
     }
-    charts = {
+    charts: dict[str, list[Chart] | list[Heat]] = {
         "latency": latency(result),
         "bandwidth": bandwidth(result),
         "core-to-core": core_to_core(result),
