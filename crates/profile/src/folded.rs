@@ -91,8 +91,13 @@ fn write_head(
     if let Some(scope) = &head.scope {
         line("scope", scope.clone())?;
     }
-    if let Some(cpu_s) = head.recorder_cpu_s {
-        line("recorder_cpu_s", format!("{cpu_s:.4}"))?;
+    for (key, value) in [
+        ("recorder_cpu_s", head.recorder_cpu_s),
+        ("naming_cpu_s", head.naming_cpu_s),
+    ] {
+        if let Some(cpu_s) = value {
+            line(key, format!("{cpu_s:.4}"))?;
+        }
     }
     for reason in &head.reasons {
         line("reason", reason.clone())?;

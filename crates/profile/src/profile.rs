@@ -28,6 +28,8 @@ pub struct Head {
     pub cpus: Option<u64>,
     /// CPU time that recording itself took, s.
     pub recorder_cpu_s: Option<f64>,
+    /// CPU time that naming took after the recording had ended, s.
+    pub naming_cpu_s: Option<f64>,
     /// What is missing, and why: one sentence each.
     pub reasons: Vec<String>,
 }

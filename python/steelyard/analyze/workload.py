@@ -141,6 +141,11 @@ def with_exact_use(target: TargetUse | None, metrics: Mapping[str, Metric]) -> T
         f"{name}_per_s": Quantity((metrics[name].value or 0.0) / elapsed.value, "1/s")
         for name in ("minor_faults", "major_faults")
     }
+    for name in ("read_bytes", "written_bytes"):
+        # Without an account of its disk traffic the kernel counts 0; then the looks have no figure either.
+        if name in metrics and getattr(target, f"{name}_per_s").value is not None:
+            rate = (metrics[name].value or 0.0) / elapsed.value
+            counted[f"{name}_per_s"] = Quantity(rate, "bytes/s")
     if (kernel := metrics.get("kernel_ratio")) is not None and kernel.value is not None:
         counted["kernel_ratio"] = Quantity(kernel.value, "ratio")
     return replace(exact, **counted, is_counted=True)

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+_BLOCK_BYTES = 512
+"""Of the block counts of getrusage(2)."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChildrenUse:
     """What the kernel counted of children that have ended and been waited for (getrusage).
@@ -21,6 +25,10 @@ class ChildrenUse:
     system_s: float
     minor_faults: int
     major_faults: int
+    read_bytes: int
+    """Read from disks, 0 also where the kernel keeps no account of it."""
+    written_bytes: int
+    """Pages made dirty, likewise."""
 
     @property
     def cpu_s(self) -> float:
@@ -34,13 +42,16 @@ class ChildrenUse:
             self.system_s - before.system_s,
             self.minor_faults - before.minor_faults,
             self.major_faults - before.major_faults,
+            self.read_bytes - before.read_bytes,
+            self.written_bytes - before.written_bytes,
         )
 
 
 def children_use() -> ChildrenUse:
     """Return what children have used so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ChildrenUse(used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_majflt)
+    disk = (used.ru_inblock * _BLOCK_BYTES, used.ru_oublock * _BLOCK_BYTES)
+    return ChildrenUse(used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_majflt, *disk)
 
 
 def children_cpu_s() -> float:

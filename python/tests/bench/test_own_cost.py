@@ -22,13 +22,14 @@ def recording(folder: Path, user_s: float, *, cost: bool = True) -> None:
 def test_each_tool_is_asked(tmp_path: Path) -> None:
     recording(tmp_path / "telemetry", 0.25)
     recording(tmp_path / "target", 0.0)
-    (tmp_path / "profile.folded").write_text("# unit: samples\n# recorder_cpu_s: 0.0612\na;b 1\n")
+    head = "# unit: samples\n# recorder_cpu_s: 0.0612\n# naming_cpu_s: 0.5\n"
+    (tmp_path / "profile.folded").write_text(f"{head}a;b 1\n")
     found = tool_cpu_s(tmp_path, 0.1)
     assert found == {
         "steelyard itself": 0.1,
         "telemetry": 0.75,
         "looks at threads": 0.5,
-        "profiler, naming included": 0.0612,
+        "profiler": 0.0612,
     }
     assert cpus(found, 2.0) == pytest.approx((0.1 + 0.75 + 0.5 + 0.0612) / 2)
 

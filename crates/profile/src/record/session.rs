@@ -133,6 +133,7 @@ impl<'a> Recording<'a> {
         let end_reason = self.wait(child)?;
         self.stop.allow(FINISH);
         self.events.disable();
+        let sampling_cpu_s = own_cpu_s();
         let duration_s = self.begin.elapsed().as_secs_f64();
         self.drain();
         self.drain();
@@ -157,6 +158,8 @@ impl<'a> Recording<'a> {
             profile.reduced(reason);
         }
         describe(&mut profile, settings, &events, duration_s);
+        profile.head.recorder_cpu_s = Some(sampling_cpu_s);
+        profile.head.naming_cpu_s = Some((own_cpu_s() - sampling_cpu_s).max(0.0));
         Ok(Recorded {
             profile,
             begin_realtime_ns: clock.realtime_ns,
@@ -317,7 +320,6 @@ fn describe(profile: &mut Profile, settings: &Settings, events: &Events, duratio
     head.hz = Some(f64::from(settings.hz));
     head.duration_s = Some(duration_s);
     head.cpus = Some(events.cpus as u64);
-    head.recorder_cpu_s = Some(own_cpu_s());
     head.scope = Some(match &settings.scope {
         Scope::All => "all".to_owned(),
         Scope::Processes(pids) => {

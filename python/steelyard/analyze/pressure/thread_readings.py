@@ -208,19 +208,21 @@ _PLACE = ("state", "sleeps_in", "system_call")
 def _sleeps(rows: Any) -> list[dict[str, Any]]:
     """Return each thread's sleep by place; ``state`` is null where no row found it asleep."""
     each = ibis.window(group_by=list(_THREAD_KEY), order_by=rows.time_ns)
-    names = ("time_ns", *_COUNTS[:2], *_PLACE)
+    names = ("time_ns", *_COUNTS, *_PLACE)
     pairs = rows.mutate(**{f"before_{name}": rows[name].lag().over(each) for name in names})
     pairs = pairs.filter(pairs.before_time_ns.notnull())
 
     def signed(name: str) -> Any:
-
         return pairs[name].cast("int64")
 
     zero = ibis.literal(0, "int64")
     lasted = signed("time_ns") - signed("before_time_ns")
     busy = [signed(name) - signed(f"before_{name}") for name in _COUNTS[:2]]
     rest = ibis.greatest(zero, lasted - ibis.coalesce(busy[0], zero) - ibis.coalesce(busy[1], zero))
-    still = ibis.coalesce(signed("unmoved_ns") - signed("before_time_ns"), zero)
+    # Of the last row of a thread that had not run when it was visited last: until its program had ended.
+    rested = signed("unmoved_ns").notnull() & (signed("timeslices") == signed("before_timeslices"))
+    still = ibis.ifelse(rested, lasted, signed("unmoved_ns") - signed("before_time_ns"))
+    still = ibis.coalesce(still, zero)
     slept_before, sleeps_now = pairs.before_state != "R", pairs.state != "R"
     exact = ibis.ifelse(slept_before, ibis.greatest(zero, ibis.least(still, rest)), zero)
     keys = {name: pairs[name] for name in _THREAD_KEY}

@@ -119,7 +119,7 @@ class TargetUse:
     cpus_source: str = ""
     """Where ``cpus`` comes from, where that is not the looks (schedstat)."""
     is_counted: bool = False
-    """Whether its page faults and the kernel's share are those that the kernel had counted at its end."""
+    """Whether page faults, bytes and the kernel's share are those that the kernel had counted at its end."""
     unseen_cpus: float = 0.0
     """CPUs that processes used which no two looks found: shares of the threads' time do not hold them."""
     unread: bool = False

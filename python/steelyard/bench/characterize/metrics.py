@@ -63,6 +63,8 @@ def _exact(used: "ChildrenUse") -> dict[str, Metric]:
     exact = {
         "minor_faults": Metric(value=used.minor_faults, unit="count"),
         "major_faults": Metric(value=used.major_faults, unit="count"),
+        "read_bytes": Metric(value=used.read_bytes, unit="bytes"),
+        "written_bytes": Metric(value=used.written_bytes, unit="bytes"),
     }
     if used.cpu_s > 0:
         exact["kernel_ratio"] = Metric(value=used.system_s / used.cpu_s, unit="ratio")

@@ -3,7 +3,7 @@
 In: a run's folder, as its tools left it. Out: seconds by tool, for the manifest's hook ``cost``; None where a
 tool was there and does not say.
 
-Not here: what drawing the report costs, which comes after the workload.
+Not here: what naming functions and drawing the report cost, which come after the workload.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ _HEAD_LINES = 64
 
 
 def tool_cpu_s(folder: Path, own_cpu_s: float) -> dict[str, float | None]:
-    """Return CPU time by tool, s; the profiler's includes the naming of functions, which comes afterwards."""
+    """Return CPU time by tool, s, until the workload had ended."""
     by_tool: dict[str, float | None] = {"steelyard itself": own_cpu_s}
     for name, place in _RECORDINGS.items():
         if (folder / place / "telemetry.json").is_file():
             by_tool[name] = _recorded_s(folder / place / "telemetry.json")
     profile = folder / "profile.folded"
     if profile.is_file():
-        by_tool["profiler, naming included"] = _profiler_s(profile)
+        by_tool["profiler"] = _profiler_s(profile)
     return by_tool
 
 

@@ -128,7 +128,7 @@ _NOTES = {
 }
 _TITLES = {
     False: "Its figures, from the first look to the last",
-    True: "Its figures; CPU time, kernel share and page faults as the kernel had counted them at its end",
+    True: "Its figures; CPU time, page faults and disk bytes as the kernel had counted them at its end",
 }
 
 

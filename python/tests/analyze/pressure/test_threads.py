@@ -165,6 +165,12 @@ def test_waiting_for_its_own_threads_is_no_contention(tmp_path: Path) -> None:
     found = observed(tmp_path / "idle", idle)
     assert found is not None
     assert found.wait("lock") == 0
+    # Until the program had ended, also after the last visit that found it asleep.
+    visited = [*idle[:-1], [worker[3], joining | {"unmoved_ns": 2 * SECOND}]]
+    found = observed(tmp_path / "visited", visited)
+    assert found is not None
+    assert found.wait("join or pool") == pytest.approx(1 / 2)
+    assert found.wait("lock") == 0
     # However often it ran before.
     busy = thread(1, 0.1, where="futex_do_wait", slices=400)
     begun = [[thread(1, 0.0, state="R"), worker[0]], [busy, worker[1]]]

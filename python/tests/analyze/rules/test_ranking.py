@@ -14,6 +14,7 @@ from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.rules.findings import Evidence, Finding, Rule, rule
 from steelyard.analyze.rules.ranking import headline_time
 from steelyard.analyze.stages import observe_stages
+from steelyard.analyze.values import Quantity
 from steelyard.analyze.workload import figures, pressure_points, with_exact_use
 from steelyard.records import Metric, RankStats
 from tests.analyze.rules.test_findings import CACHE, CALM, GENERATOR, cpus, q
@@ -198,5 +199,13 @@ def test_what_the_kernel_counted_of_a_command_stands_before_what_looks_saw() -> 
     assert exact is not None
     assert exact.is_counted
     assert exact.minor_faults_per_s.value == 2_000
+    # Bytes likewise: looks miss what was read before the first of them.
+    disk = {"read_bytes": Metric(value=8_192, unit="bytes"), "written_bytes": Metric(value=0, unit="bytes")}
+    looked = target(read_bytes_per_s=Quantity(0.0, "bytes/s"))
+    read = with_exact_use(looked.target, metrics | disk)
+    assert read is not None
+    assert read.read_bytes_per_s == Quantity(1_024.0, "bytes/s")
+    # Where looks could not read them, a 0 may be that the kernel keeps no account.
+    assert read.written_bytes_per_s.missing == "not read"
     assert exact.major_faults_per_s.value == 0
     assert exact.kernel_ratio.value == 0.016
