@@ -54,6 +54,8 @@ class Sleep:
     sampled_ns: float
     long_ns: float = 0.0
     """Of ``exact_ns``, sleeps of `LONG_NS` and more, in one piece."""
+    long_sampled_ns: float = 0.0
+    """Of ``sampled_ns``, sleep between rows whose sleeps were so long on average, by how often it ran."""
 
 
 @dataclass(slots=True)
@@ -192,17 +194,23 @@ def _threads(rows: Any) -> list[ThreadLooks]:
     for row in _sleeps(rows):
         thread = threads[tuple(row[name] for name in _THREAD_KEY)]
         exact_ns, sampled_ns = float(row["exact_ns"] or 0), float(row["sampled_ns"] or 0)
-        long_ns = float(row["long_ns"] or 0)
+        long = float(row["long_ns"] or 0), float(row["long_sampled_ns"] or 0)
         if row["state"] is None:
             thread.unseen_ns += sampled_ns
         else:
             thread.sleeps.append(
-                Sleep(row["state"], row["sleeps_in"], row["system_call"], exact_ns, sampled_ns, long_ns)
+                Sleep(row["state"], row["sleeps_in"], row["system_call"], exact_ns, sampled_ns, *long)
             )
     return list(threads.values())
 
 
 _PLACE = ("state", "sleeps_in", "system_call")
+
+
+def _is_same(pairs: Any, *names: str) -> Any:
+    """Return whether the first of the columns that both rows of a pair have is the same."""
+    same = (pairs[name] == pairs[f"before_{name}"] for name in names)
+    return ibis.coalesce(*same, ibis.literal(value=False))
 
 
 def _sleeps(rows: Any) -> list[dict[str, Any]]:
@@ -225,9 +233,17 @@ def _sleeps(rows: Any) -> list[dict[str, Any]]:
     still = ibis.coalesce(still, zero)
     slept_before, sleeps_now = pairs.before_state != "R", pairs.state != "R"
     exact = ibis.ifelse(slept_before, ibis.greatest(zero, ibis.least(still, rest)), zero)
+    # It slept at most once more than it was put on a CPU in between.
+    sleeps = signed("timeslices") - signed("before_timeslices") + 1
+    stayed = slept_before & sleeps_now & _is_same(pairs, "sleeps_in", "system_call")
+    is_long = ibis.coalesce(stayed & (rest >= sleeps * LONG_NS), ibis.literal(value=False))
     keys = {name: pairs[name] for name in _THREAD_KEY}
     unmoved = pairs.select(
-        **keys, **{name: pairs[f"before_{name}"] for name in _PLACE}, exact_ns=exact, sampled_ns=zero
+        **keys,
+        **{name: pairs[f"before_{name}"] for name in _PLACE},
+        exact_ns=exact,
+        sampled_ns=zero,
+        is_long=is_long | (exact >= LONG_NS),
     )
     place = {
         name: ibis.cases(
@@ -235,11 +251,12 @@ def _sleeps(rows: Any) -> list[dict[str, Any]]:
         )
         for name in _PLACE
     }
-    moved = pairs.select(**keys, **place, exact_ns=zero, sampled_ns=rest - exact)
+    moved = pairs.select(**keys, **place, exact_ns=zero, sampled_ns=rest - exact, is_long=is_long)
     parts = ibis.union(unmoved.filter(unmoved.exact_ns > 0), moved.filter(moved.sampled_ns > 0))
     summed = parts.group_by([*_THREAD_KEY, *_PLACE]).aggregate(
         exact_ns=parts.exact_ns.sum(),
         sampled_ns=parts.sampled_ns.sum(),
-        long_ns=ibis.ifelse(parts.exact_ns >= LONG_NS, parts.exact_ns, zero).sum(),
+        long_ns=ibis.ifelse(parts.is_long, parts.exact_ns, zero).sum(),
+        long_sampled_ns=ibis.ifelse(parts.is_long, parts.sampled_ns, zero).sum(),
     )
     return fetch_rows(summed)

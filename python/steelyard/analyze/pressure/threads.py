@@ -323,12 +323,12 @@ def _sleep_kinds(thread: "ThreadLooks") -> dict[str, float]:
     seen: dict[str, float] = {}
     for sleep in thread.sleeps:
         kind = kind_of(sleep.where, sleep.state, sleep.call)
-        long_ns = sleep.long_ns if kind == "lock" else 0.0
-        exact[kind] = exact.get(kind, 0.0) + sleep.exact_ns - long_ns
-        seen[kind] = seen.get(kind, 0.0) + sleep.sampled_ns
-        if long_ns:
-            exact[OWN_THREADS] = exact.get(OWN_THREADS, 0.0) + long_ns
-            seen.setdefault(OWN_THREADS, 0.0)
+        long = (sleep.long_ns, sleep.long_sampled_ns) if kind == "lock" else (0.0, 0.0)
+        exact[kind] = exact.get(kind, 0.0) + sleep.exact_ns - long[0]
+        seen[kind] = seen.get(kind, 0.0) + sleep.sampled_ns - long[1]
+        if any(long):
+            exact[OWN_THREADS] = exact.get(OWN_THREADS, 0.0) + long[0]
+            seen[OWN_THREADS] = seen.get(OWN_THREADS, 0.0) + long[1]
     # Sleep between two looks neither of which found the thread asleep is as that around other looks.
     sampled = sum(seen.values())
     known = seen if sampled else exact

@@ -171,6 +171,11 @@ def test_waiting_for_its_own_threads_is_no_contention(tmp_path: Path) -> None:
     assert found is not None
     assert found.wait("join or pool") == pytest.approx(1 / 2)
     assert found.wait("lock") == 0
+    # Also where it was woken once between two rows, as by the first of several threads that end.
+    woken = [*idle[:-1], [worker[3], joining | {"unmoved_ns": 2 * SECOND, "timeslices": 5}]]
+    found = observed(tmp_path / "woken", woken)
+    assert found is not None
+    assert found.wait("join or pool") == pytest.approx(1 / 2)
     # However often it ran before.
     busy = thread(1, 0.1, where="futex_do_wait", slices=400)
     begun = [[thread(1, 0.0, state="R"), worker[0]], [busy, worker[1]]]

@@ -201,7 +201,8 @@ def test_what_the_kernel_counted_of_a_command_stands_before_what_looks_saw() -> 
     assert exact.minor_faults_per_s.value == 2_000
     # Bytes likewise: looks miss what was read before the first of them.
     disk = {"read_bytes": Metric(value=8_192, unit="bytes"), "written_bytes": Metric(value=0, unit="bytes")}
-    looked = target(read_bytes_per_s=Quantity(0.0, "bytes/s"))
+    unread = Quantity(None, "bytes/s", "not read")
+    looked = target(read_bytes_per_s=Quantity(0.0, "bytes/s"), written_bytes_per_s=unread)
     read = with_exact_use(looked.target, metrics | disk)
     assert read is not None
     assert read.read_bytes_per_s == Quantity(1_024.0, "bytes/s")
