@@ -9,7 +9,6 @@ import resource
 from dataclasses import dataclass
 from pathlib import Path
 
-
 _BLOCK_BYTES = 512
 """Of the block counts of getrusage(2)."""
 

@@ -7,7 +7,7 @@ from steelyard._base import ExitCode, SteelyardError, UsageError
 from steelyard.bench import declaration, tiers, undo
 from steelyard.bench.stack.install import Options, install, recipe_of, uninstall
 from steelyard.bench.stack.recipe import Recipe
-from steelyard.cli.output import complain, output_console, print_json
+from steelyard.cli.output import complain, print_json, show_answer
 from steelyard.cli.progress import shown
 
 if TYPE_CHECKING:
@@ -62,36 +62,37 @@ def install_and_show(words: list[str], options: Options, *, as_json: bool) -> in
 
 
 def _show(done: "list[Installation]", free: list[str]) -> None:
-    from rich.table import Table
-
-    console = output_console()
-    if free:
-        console.print(f"{', '.join(free)}: nothing to install", markup=False, highlight=False)
-    if not done:
-        return
     from steelyard.report import format as fmt
+    from steelyard.report.answer import Answer, Column, Figure, Section, table
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("benchmark", "install", "smoke run", "result"):
-        table.add_column(column, header_style="dim", overflow="fold")
+    columns = (
+        Column("benchmark", is_text=True),
+        Column("install", "s"),
+        Column("smoke run", "s"),
+        Column("result", is_text=True),
+    )
+    rows = []
     for record in done:
         smoke = record.smoke
         result = "not run" if smoke is None else f"{fmt.quantity(smoke.value, smoke.unit)} {smoke.metric}"
-        took = "-" if record.smoke_s is None else f"{record.smoke_s:.0f} s"
-        table.add_row(record.benchmark, f"{record.install_s:.0f} s", took, result)
-    console.print(table)
+        rows.append((record.benchmark, Figure(record.install_s), Figure(record.smoke_s), result))
+    heading = f"{', '.join(free)}: nothing to install" if free else ""
+    sections = [Section("installed", "Installed", (table(columns, rows),))] if rows else []
+    show_answer(Answer("Installation", heading, sections, rows=max(1, len(rows)), eyebrow="install"), None)
 
 
 def _show_state() -> None:
     """Print which benchmarks need an installation, and which have one."""
-    from rich.table import Table
-
     from steelyard.bench.stack import installation
     from steelyard.bench.stack.recipe import missing
+    from steelyard.report.answer import Answer, Column, Section, table
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("benchmark", "state", "needs"):
-        table.add_column(column, header_style="dim", overflow="fold")
+    columns = (
+        Column("benchmark", is_text=True, is_whole=True),
+        Column("state", is_text=True, is_answer=True),
+        Column("needs", is_text=True, rank=1),
+    )
+    rows = []
     for declared in declaration.working():
         recipe = declared.recipe
         if recipe is None:
@@ -100,8 +101,11 @@ def _show_state() -> None:
         is_known = installation.path_of(declared.name).is_file()
         state = "missing" if lacking else "installed" if is_known else "present, not checked"
         needs = [*recipe.packages.apt, *([] if recipe.java is None else [recipe.java.versions])]
-        table.add_row(declared.name, state, ", ".join([*needs, *recipe.payloads]))
-    output_console().print(table)
+        rows.append((declared.name, state, ", ".join([*needs, *recipe.payloads])))
+    able = sum(state != "missing" for _, state, _ in rows)
+    sections = [Section("state", "Software of others", (table(columns, rows),))]
+    heading = f"{able} of {len(rows)} benchmarks of other software can run"
+    show_answer(Answer("Installation", heading, sections, rows=len(rows), eyebrow="install"), None)
 
 
 def uninstall_and_show(name: str, *, packages: bool, as_json: bool) -> int:
@@ -120,14 +124,13 @@ def uninstall_and_show(name: str, *, packages: bool, as_json: bool) -> int:
             kind="uninstall",
         )
         return int(ExitCode.OK)
-    console = output_console()
     parts = [f"{removal.payload_bytes / 2**20:.0f} MiB of files"] if removal.payload_bytes else []
     parts += [f"packages {', '.join(removal.packages)}"] if removal.packages else []
     removed = " and ".join(parts) or "its record"
-    console.print(f"{name}: removed {removed}", markup=False, highlight=False)
-    for kept in removal.kept:
-        console.print(f"kept {kept}", markup=False, highlight=False)
-    return int(ExitCode.OK)
+    from steelyard.report.answer import Answer
+
+    kept = [f"kept {each}" for each in removal.kept]
+    return show_answer(Answer("Uninstalled", f"{name}: removed {removed}", [], lines=kept), None)
 
 
 def options(cache: Path | None, *, offline: bool, smoke: bool, force: bool) -> Options:

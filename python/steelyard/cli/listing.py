@@ -12,18 +12,16 @@ from steelyard._base import EnvironmentLacksError, RecordError, UsageError
 from steelyard.bench import declaration, tiers
 from steelyard.bench import hook as hooks
 from steelyard.bench.parameters import Parameter, format_value, nearest
-from steelyard.cli.output import output_console, print_json, printable
+from steelyard.cli.output import print_json, show_answer
+from steelyard.report.answer import Answer, Column, Section, Table, table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from steelyard.records import Run
 
 EXPERIMENT = "experiment.json"
 _LATEST = 5
 """Runs that the short list shows."""
-_RESULT_COLUMNS = 30
-"""Room that a result needs to be read in a table."""
+_RUNS = ("run", "state", "result")
 _PARAMETER_COLUMNS = ("name", "range", "unit", "default", "description")
 
 PARTS = ("all", "benchmarks", "suites", "tiers", "parameters", "hooks", "runs")
@@ -173,47 +171,55 @@ def show(part: str | None, runs: Path, *, everything: bool, as_json: bool) -> in
         raise UsageError(f"{runs} is not a folder", hint="give the folder of runs with --runs")
     # A document is for programs, which pick what they need: it is never shortened.
     if part is None and not everything and not as_json:
-        _show_short(output_console(), runs)
-        return 0
+        return show_answer(_short(runs), None)
     parts = document(part or "all", runs)
     if as_json:
         print_json(parts, kind="list")
         return 0
-    console = output_console()
-    for title, columns, rows in _tables(parts, part):
-        _table(console, title, columns, rows)
+    sections = [
+        Section(f"list-{at}", title, (_table(columns, rows),))
+        for at, (title, columns, rows) in enumerate(_tables(parts, part))
+    ]
+    lines = []
     if "runs" in parts:
-        _show_runs(console, parts["runs"], parts["suite_runs"], runs, parts["experiments"])
-    return 0
+        rows = _all_runs(parts["runs"], parts["suite_runs"], parts["experiments"])
+        sections += [Section("runs", f"Runs under {runs}", (_table(_RUNS, rows),))] if rows else []
+        lines += [] if rows else [f"No runs under {runs}."]
+    return show_answer(_answer(sections, lines), None)
 
 
-def _show_short(console: "Console", out: Path) -> None:
+def _answer(sections: Sequence[Section], lines: Sequence[str]) -> Answer:
+    most = max((len(table.rows) for section in sections for table in section.tables), default=1)
+    return Answer("List", "", sections, lines=lines, rows=most, eyebrow="list")
+
+
+def _short(out: Path) -> Answer:
+    """Return benchmarks, suites and the last runs."""
     parts = document("benchmarks", out) | document("suites", out)
     others = {each.name for each in declaration.working() if each.recipe is not None}
     rows = [(b["name"], b["doc"]) for b in parts["benchmarks"] if b["name"] not in others]
     stacks = [b["name"] for b in parts["benchmarks"] if b["name"] in others]
     # Those are many, and nothing to run before `steelyard install`.
-    _table(
-        console,
-        "Benchmarks",
-        ("name", "description"),
-        [*rows, ("...", f"of other software: {', '.join(stacks)}")],
-    )
+    rows.append(("...", f"of other software: {', '.join(stacks)}"))
     # Suites of the same benchmarks, which differ in their tier, share a row.
     names: dict[str, list[str]] = {}
     for suite in parts["suites"]:
         names.setdefault(", ".join(suite["benchmarks"]), []).append(suite["name"])
     suites = [(", ".join(known), benchmarks) for benchmarks, known in names.items()]
-    _table(console, "Suites", ("name", "benchmarks"), suites)
-    _show_latest(console, out)
-    console.print("More: steelyard list --all|" + "|".join(PARTS[1:]), markup=False, highlight=False)
+    sections = [
+        Section("benchmarks", "Benchmarks", (_table(("name", "description"), rows),)),
+        Section("suites", "Suites", (_table(("name", "benchmarks"), suites),)),
+    ]
+    title, latest = _latest(out)
+    lines = [] if latest else [f"No runs under {out}."]
+    sections += [Section("runs", title, (_table(_RUNS, latest),))] if latest else []
+    return _answer(sections, [*lines, "More: steelyard list --all|" + "|".join(PARTS[1:])])
 
 
-def _show_latest(console: "Console", out: Path) -> None:
-    """Print the last runs and suites; only these are read, however many there are."""
+def _latest(out: Path) -> tuple[str, list[tuple[str, str, str]]]:
+    """Return the last runs and suites with their title; only these are read, however many there are."""
     if not any(any(out.glob(f"*/{manifest}")) for manifest in ("run.json", "suite.json", EXPERIMENT)):
-        console.print(f"No runs under {out}.", markup=False)
-        return
+        return "", []
     from steelyard.bench import runs
 
     known = sorted([*runs.outermost(out), *_experiments(out)])
@@ -226,7 +232,7 @@ def _show_latest(console: "Console", out: Path) -> None:
         else:
             rows.append(_run_row(_run(directory, out, runs.attempt(directory))))
     title = f"The last {_LATEST} of {len(known)} runs under {out}"
-    _table(console, title if len(known) > _LATEST else f"Runs under {out}", ("run", "state", "result"), rows)
+    return (title if len(known) > _LATEST else f"Runs under {out}"), rows
 
 
 def _tables(
@@ -251,30 +257,12 @@ def _tables(
             yield f"Options of hook {name}", _PARAMETER_COLUMNS, _parameters(hooks.find(name).parameters)
 
 
-def _table(console: "Console", title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    widths = [max([len(column), *(len(row[at]) for row in rows)]) for at, column in enumerate(columns)]
-    if len(columns) == 3 and console.width < widths[0] + widths[1] + 4 + min(widths[2], _RESULT_COLUMNS):
-        # Too narrow for names that are never cut: what is said of each stands below it.
-        console.print(Text(title, style="bold"))
-        for name, state, result in rows:
-            indent = " " * (len(name) - len(name.lstrip()) + 4)
-            console.print(Text(printable(name)), soft_wrap=True)
-            console.print(Text(f"{indent}{printable(state)}  {printable(result)}".rstrip()), soft_wrap=True)
-        console.print()
-        return
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for index, column in enumerate(columns):
-        # Names are there to be copied: they are never cut.
-        width = max([len(row[0]) for row in rows], default=0) if index == 0 else None
-        table.add_column(column, header_style="dim", min_width=width, overflow="fold")
-    for row in rows:
-        # As text: names from outside are never read as markup, and never reach the terminal's controls.
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    console.print(table)
-    console.print()
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table of texts. Names are there to be copied: they are never cut."""
+    first, *others = columns
+    named = [Column(first, is_text=True, is_whole=True)]
+    named += [Column(name, is_text=True, is_answer=True) for name in others]
+    return table(named, rows)
 
 
 def _parameters(parameters: Sequence[Parameter]) -> list[tuple[str, str, str, str, str]]:
@@ -289,26 +277,21 @@ def _parameters(parameters: Sequence[Parameter]) -> list[tuple[str, str, str, st
     return rows
 
 
-def _show_runs(
-    console: "Console",
+def _all_runs(
     listed: Sequence[dict[str, Any]],
     suites: Sequence[dict[str, Any]],
-    runs: Path,
     experiments: Sequence[dict[str, Any]] = (),
-) -> None:
-    """Print runs, suites and experiments in order of their ids, members under the suite in whose folder they
+) -> list[tuple[str, str, str]]:
+    """Return runs, suites and experiments in order of their ids, members under the suite in whose folder they
     lie.
     """
-    if not listed and not suites and not experiments:
-        console.print(f"No runs under {runs}.", markup=False)
-        return
     rows = [_run_row(run) for run in listed if run.get("suite_id") is None]
     shown: list[tuple[str, str, str]] = []
     for row in sorted([*rows, *map(_suite_row, suites), *map(_experiment_row, experiments)]):
         shown.append(row)
         members = [_run_row(run) for run in listed if run.get("suite_id") == row[0]]
         shown += [(f"  {name}", state, result) for name, state, result in members]
-    _table(console, f"Runs under {runs}", ("run", "state", "result"), shown)
+    return shown
 
 
 def _suite_row(suite: dict[str, Any]) -> tuple[str, str, str]:

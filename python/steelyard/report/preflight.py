@@ -1,39 +1,40 @@
-"""What a suite will take, as a table in a terminal.
-
-In: a `Preflight`. Out: a renderable. Not here: the estimates (``bench.preflight``).
-"""
-
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+"""What a suite will take. In: a `Preflight`. Out: an `Answer`. Not here: estimates (``bench.preflight``)."""
 
 from steelyard.bench.suites.preflight import MemberPreflight, Preflight
 from steelyard.report import format as fmt
-from steelyard.report.terminal import safe
+from steelyard.report.answer import Answer, Cell, Column, Figure, Notes, Section, table
 
 
-def preflight_table(preflight: Preflight) -> RenderableType:
+def answer(preflight: Preflight) -> Answer:
     """Return one row a member, the sums, and what will not fit with what to do."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("member", no_wrap=True)
-    table.add_column("time", no_wrap=True)
-    table.add_column("memory", justify="right", no_wrap=True)
-    table.add_column("disk", justify="right", no_wrap=True)
-    table.add_column("installed", no_wrap=True)
-    table.add_column("will run", no_wrap=True)
-    for member in preflight.members:
-        table.add_row(
-            safe(member.benchmark),
+    columns = (
+        Column("member", is_text=True, is_whole=True),
+        Column("time", is_text=True),
+        Column("memory", "bytes"),
+        Column("disk", "bytes"),
+        Column("installed", is_text=True, rank=1),
+        Column("will run", is_text=True, is_answer=True),
+    )
+    rows = [
+        (
+            member.benchmark,
             member_time(member),
-            _size(member.memory_bytes),
-            _size(member.disk_bytes),
+            Figure(member.memory_bytes),
+            Figure(member.disk_bytes),
             "no" if member.not_installed else "yes",
-            "yes" if member.misfit is None else Text("no", style="bold red"),
+            Cell("yes") if member.misfit is None else Cell("no", level="invalid"),
         )
-    parts: list[RenderableType] = [safe(_title(preflight)), Text(), table, Text()]
-    parts += [safe(line) for line in notes(preflight)]
-    return Group(*parts)
+        for member in preflight.members
+    ]
+    blocks = (table(columns, rows), Notes(tuple(notes(preflight))))
+    return Answer(
+        "Preflight",
+        _title(preflight),
+        [Section("members", "Members", blocks)],
+        says_no=len(preflight.ready) < len(preflight.members),
+        rows=len(rows),
+        eyebrow="run",
+    )
 
 
 def member_time(member: MemberPreflight) -> str:
@@ -58,15 +59,15 @@ def span(least_s: float, most_s: float | None) -> str:
 def notes(preflight: Preflight) -> list[str]:
     """Return the sums, what the times leave out, and what will not fit."""
     here = "the cgroup's limit" if preflight.memory_is_limited else "of this machine"
-    disk = f"disk    {_size(preflight.free_disk_bytes)} free for {preflight.folder}"
+    disk = f"disk: {_size(preflight.free_disk_bytes)} free for {preflight.folder}"
     if preflight.disk_most_bytes:
         disk += f"; {_size(preflight.disk_most_bytes)} taken at once at the most"
     if preflight.stays_bytes:
         disk += f", {_size(preflight.stays_bytes)} kept for later runs"
-    lines = [f"memory  {_size(preflight.memory_bytes)}, {here}", disk]
+    lines = [f"memory: {_size(preflight.memory_bytes)}, {here}", disk]
     least_s = preflight.time_least_s
     if least_s is not None:
-        lines.insert(0, f"time    {span(least_s, preflight.time_most_s)} in all")
+        lines.insert(0, f"time: {span(least_s, preflight.time_most_s)} in all")
     for member in preflight.ready:
         if member.untimed:
             lines.append(
@@ -76,8 +77,8 @@ def notes(preflight: Preflight) -> list[str]:
             lines.append(f"{member.benchmark}: {member.advice}")
     for member in preflight.members:
         if member.misfit is not None:
-            lines.append(f"{member.benchmark} will not run: {member.misfit}")
-            lines += [f"  {member.hint}"] if member.hint else []
+            hint = f": {member.hint}" if member.hint else ""
+            lines.append(f"{member.benchmark} will not run: {member.misfit}{hint}")
     return lines
 
 
@@ -85,7 +86,8 @@ def _title(preflight: Preflight) -> str:
     repeats = f", {preflight.repeats} runs of each" if preflight.repeats > 1 else ""
     ready = len(preflight.ready)
     whole = "" if len(preflight.members) == 1 else f"{ready} of {len(preflight.members)} members will run"
-    parts = [f"{preflight.name} {preflight.tier}{repeats}", whole]
+    name = preflight.name if preflight.name == preflight.tier else f"{preflight.name} {preflight.tier}"
+    parts = [f"{name}{repeats}", whole]
     return ": ".join(part for part in parts if part)
 
 

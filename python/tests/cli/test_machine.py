@@ -108,7 +108,7 @@ def test_check_answers_by_its_exit_code(tmp_path: Path, capsys: pytest.CaptureFi
     text = capsys.readouterr().out
     fits(text)
     assert "the clock is hpet" in text
-    assert text.splitlines()[-1].startswith("no: ")
+    assert text.startswith("no: ")
     assert invoke(["machine", "check", slow, "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["is_ok"] is False
@@ -126,7 +126,7 @@ def test_check_answers_by_its_exit_code(tmp_path: Path, capsys: pytest.CaptureFi
     assert invoke(["machine", "check", slow, "--all"]) == 1
     text = capsys.readouterr().out
     fits(text)
-    assert "boost: boost is on" in text
+    assert "boost is on" in text
 
 
 def test_names_from_outside_are_shown_and_not_obeyed(
@@ -171,7 +171,7 @@ def test_a_check_as_csv_has_one_fact_in_a_cell(tmp_path: Path, capsys: pytest.Ca
     slow = written(tmp_path / "slow.json", kernel={"clocksource": "hpet", "clocksources": ["hpet", "tsc"]})
     assert invoke(["machine", "check", slow, "--format", "csv"]) == 1
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert list(rows[0]) == ["severity", "id", "outcome", "claim", "do", "threshold"]
+    assert list(rows[0]) == ["severity", "claim", "do", "limit", "id"]
     [clock] = [row for row in rows if row["id"] == "clocksource"]
-    assert (clock["severity"], clock["outcome"]) == ("high", "objects")
+    assert clock["severity"] == "high"
     assert all("\n" not in cell and "  " not in cell for cell in clock.values())

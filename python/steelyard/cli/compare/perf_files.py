@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steelyard._base import ExitCode, UsageError
 from steelyard.analyze.counters.perf_files import compare_files, counts_in
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import print_json, show_answer
 
 
 def are_perf_files(a: str, b: str | None) -> bool:
@@ -23,20 +23,20 @@ _OF_RUNS = ("run.json", "suite.json", "experiment.json")
 
 def show_files(paths: Sequence[Path], *, as_json: bool) -> int:
     """Show the counts of each file; return the exit code."""
-    from steelyard.report.counters.perf_files import file_summary
+    from steelyard.report.counters.perf_files import answer
 
     found = [counts_in(path) for path in paths]
     if as_json:
         print_json({"files": [asdict(each) for each in found]})
         return int(ExitCode.OK)
     for each in found:
-        output_console().print(file_summary(each), markup=False)
+        show_answer(answer(each), None)
     return int(ExitCode.OK)
 
 
 def show_files_compared(a: Path, b: Path, *, report: Path | None, as_json: bool) -> int:
     """Show two files beside each other; return the exit code."""
-    from steelyard.report.counters.perf_files import comparison_summary
+    from steelyard.report.counters.perf_files import comparison_answer
 
     if report is not None:
         raise UsageError(
@@ -47,5 +47,5 @@ def show_files_compared(a: Path, b: Path, *, report: Path | None, as_json: bool)
     if as_json:
         print_json(asdict(comparison))
     else:
-        output_console().print(comparison_summary(comparison), markup=False)
+        show_answer(comparison_answer(comparison), None)
     return int(ExitCode.OK)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from steelyard import machine as machines
 from steelyard._base import ExitCode
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import print_json, print_path, show_answer
 from steelyard.experiment.engine import MANIFEST
 from steelyard.experiment.power import Forecast, earlier_like, forecast, forecast_of_pilot, target_of
 from steelyard.records.experiment import Experiment
@@ -21,9 +21,9 @@ def show_plan(experiment: Experiment, out: Path, *, as_json: bool) -> int:
     if as_json:
         _print(experiment, found, None)
         return int(ExitCode.OK)
-    from steelyard.report.experiment.plan import plan_summary
+    from steelyard.report.experiment.plan import plan_answer
 
-    output_console().print(plan_summary(experiment, found, out))
+    show_answer(plan_answer(experiment, found, out), None)
     return int(ExitCode.OK)
 
 
@@ -33,12 +33,11 @@ def show_pilot(folder: Path | None, pilot: Experiment, *, as_json: bool) -> int:
     if as_json:
         _print(target, found, folder)
     else:
-        from steelyard.report.experiment.plan import pilot_summary
+        from steelyard.report.experiment.plan import pilot_answer
 
-        console = output_console()
-        console.print(pilot_summary(pilot, target, found))
+        show_answer(pilot_answer(pilot, target, found), None)
         if folder is not None:
-            console.print(f"record: {folder / MANIFEST}", markup=False, highlight=False, soft_wrap=True)
+            print_path("record", folder / MANIFEST)
     return int(ExitCode.OK if found.needs else ExitCode.NO)
 
 

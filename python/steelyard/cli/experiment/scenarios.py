@@ -24,7 +24,7 @@ from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment import make
-from steelyard.cli.output import output_console, page_of, print_json, print_path, show_answer
+from steelyard.cli.output import page_of, print_json, print_path, show_answer
 from steelyard.experiment import engine
 from steelyard.experiment.numa import design
 from steelyard.experiment.numa.production import Agreement, agreements, finding_of
@@ -162,10 +162,10 @@ def _show_plan(request: ScenarioRequest, *, as_json: bool) -> int:
     if as_json:
         print_json(plan_document(scenarios, request.root), kind="numa_plan")
         return int(ExitCode.OK)
-    from steelyard.report.experiment.scenarios import render_plan
+    from steelyard.report.experiment.scenarios import plan_answer
 
     command = request.words or ("COMMAND",)
-    output_console().print(render_plan(scenarios, command, request.co_runners or ("CO-RUNNER",)))
+    show_answer(plan_answer(scenarios, command, request.co_runners or ("CO-RUNNER",)), None)
     return int(ExitCode.OK)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from steelyard._base import EnvironmentLacksError, ExitCode
 from steelyard.analyze.counters.choice import choose
 from steelyard.cli.machine.inventory import find
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import print_json, show_answer
 from steelyard.records import write
 
 
@@ -71,9 +71,9 @@ def show_counters(
             }
         )
     else:
-        from steelyard.report.counters.definitions_table import render_choice
+        from steelyard.report.counters.definitions_table import answer
 
-        output_console().print(render_choice(choice))
+        show_answer(answer(choice), None)
         if plan is not None:
             print(f"plan written to {plan}", file=sys.stderr)
     return int(ExitCode.OK)

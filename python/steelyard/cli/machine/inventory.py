@@ -11,7 +11,7 @@ from pathlib import Path
 
 from steelyard._base import ExitCode, UsageError
 from steelyard.cli.leftovers import is_here, put_back
-from steelyard.cli.output import output_console, print_json, show_answer
+from steelyard.cli.output import print_json, show_answer
 from steelyard.machine.sources import LIVE, machine_of
 from steelyard.records import Machine
 
@@ -78,11 +78,7 @@ def show_check(
             kind="machine_check",
         )
     else:
-        from steelyard.cli.formats import writing
-        from steelyard.report.machine.views import answers_table, render_answers
+        from steelyard.report.machine.views import check_answer
 
-        if writing() is not None:
-            output_console().print(answers_table(answers, everything=everything))
-        else:
-            output_console().print(render_answers(answers, everything=everything, strict=strict))
+        show_answer(check_answer(answers, everything=everything, strict=strict), None)
     return int(ExitCode.NO if says_no else ExitCode.OK)

@@ -12,14 +12,14 @@ from steelyard.bench.launch import Plan, plan
 from steelyard.bench.progress import Progress
 from steelyard.bench.request import RunRequest
 from steelyard.bench.suites import preflight
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import print_json, show_answer
 
 _COLUMNS = 110
 
 
 def show_preflight(request: RunRequest, *, as_json: bool) -> int:
     """Print what ``request`` will take; return 1 where a member will not be run."""
-    from steelyard.report.preflight import preflight_table
+    from steelyard.report.preflight import answer
 
     machine = machines.snapshot()
     plans = plan(request, machine)
@@ -27,7 +27,7 @@ def show_preflight(request: RunRequest, *, as_json: bool) -> int:
     if as_json:
         print_json(found.as_json(), kind="preflight")
     else:
-        output_console(highlight=False).print(preflight_table(found))
+        show_answer(answer(found), None)
     return int(ExitCode.OK if len(found.ready) == len(found.members) else ExitCode.NO)
 
 
@@ -37,9 +37,10 @@ def announce(request: RunRequest, plans: Sequence[Plan], progress: Progress) -> 
         return
     from rich.console import Console
 
-    from steelyard.report.preflight import preflight_table
+    from steelyard.report.answer.terminal import terminal
+    from steelyard.report.preflight import answer
 
     found = preflight.look(request.name, request.repeat, plans, plans[0].machine, request.out)
     text = io.StringIO()
-    Console(file=text, width=_COLUMNS, highlight=False).print(preflight_table(found))
+    Console(file=text, width=_COLUMNS, highlight=False).print(terminal(answer(found)))
     progress.note("\n".join(line.rstrip() for line in text.getvalue().splitlines()))

@@ -14,7 +14,7 @@ from typing import Any
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError, ExitCode, UsageError
 from steelyard.bench import undo
-from steelyard.cli.output import complain, output_console, print_json
+from steelyard.cli.output import complain, print_json, show_answer
 from steelyard.records.tuning import TuningLack
 from steelyard.report import format as fmt
 from steelyard.tune.begin import entry_of
@@ -42,9 +42,9 @@ def list_knobs(root: Path, user_file: Path | None, *, as_json: bool) -> int:
         }
         print_json(document, kind="knob_list")
     else:
-        from steelyard.report.tune.knobs import knob_table
+        from steelyard.report.tune.knobs import knobs_answer
 
-        output_console().print(knob_table(entries, lacks))
+        show_answer(knobs_answer(entries, lacks), None)
     return int(ExitCode.OK)
 
 

@@ -26,7 +26,7 @@ from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.make import so_far
-from steelyard.cli.output import complain, output_console, page_of, print_json, print_path, show_answer
+from steelyard.cli.output import complain, page_of, print_json, print_path, show_answer
 from steelyard.cli.progress import shown
 from steelyard.experiment.engine import MACHINE
 from steelyard.records import Machine, RunStatus, read, write
@@ -102,9 +102,10 @@ def _say_chances(tuning: Tuning) -> None:
     """Say before the first trial what its blocks can find."""
     from rich.console import Console
 
-    from steelyard.report.tune.knobs import chances
+    from steelyard.report.answer.terminal import terminal
+    from steelyard.report.tune.knobs import chances_answer
 
-    Console(stderr=True, highlight=False).print(chances(tuning.plan))
+    Console(stderr=True, highlight=False).print(terminal(chances_answer(tuning.plan)))
 
 
 def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], report: Path | None, *, as_json: bool) -> int:
@@ -151,10 +152,10 @@ def show_tuning(folder: Path | None, tuning: Tuning, report: Path | None = None,
         page_of(said, report)
         print_json(tuning.model_dump(mode="json"))
     elif folder is None:
-        from steelyard.report.tune.knobs import plan_summary
+        from steelyard.report.tune.knobs import plan_answer
 
         page_of(said, report)
-        output_console().print(plan_summary(tuning))
+        show_answer(plan_answer(tuning), None)
     else:
         show_answer(said, report)
         print_path("record", folder / session.MANIFEST)

@@ -27,7 +27,19 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from steelyard.records import Run
-from steelyard.report.answer import Answer, Block, Cell, Column, Heat, Notes, Paragraph, Table, table_of
+from steelyard.report.answer import (
+    Answer,
+    Block,
+    Cell,
+    Column,
+    Heat,
+    Notes,
+    Paragraph,
+    Remark,
+    Remarks,
+    Table,
+    table_of,
+)
 from steelyard.report.answer.terminal import Fitted, Shown
 from steelyard.report.format import MISSING, plain, quantity
 from steelyard.report.terminal import safe
@@ -81,15 +93,27 @@ def _of_answer(answer: Answer) -> Iterator[Plain | str]:
                 said = [block.caption]
             elif isinstance(block, Paragraph):
                 said.append(block.text)
+            elif isinstance(block, Remarks):
+                said += [line for item in block.items for line in _remark(item)]
             elif isinstance(block, Notes):
                 said += block.items
     yield from (_clean(text) for text in said if text)
 
 
+def _remark(item: Remark) -> list[str]:
+    return [
+        f"{item.mark}: {item.text}" if item.mark else item.text,
+        *(f"{name}: {text}" if name else text for name, text in item.details),
+    ]
+
+
 def _with_maps(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield blocks, maps that a terminal shows as tables."""
+    """Yield blocks, as tables what a terminal or CSV has as such."""
     for block in blocks:
-        yield table_of(block) if isinstance(block, Heat) and block.on_terminal else block
+        if isinstance(block, Heat) and block.on_terminal:
+            yield table_of(block)
+        else:
+            yield (block.as_table if isinstance(block, Remarks) else None) or block
 
 
 def main_table_of(answer: Answer) -> tuple[Plain | None, int]:

@@ -26,6 +26,7 @@ from steelyard.report.answer import (
     Links,
     Notes,
     Paragraph,
+    Remarks,
     Section,
     Table,
     Tiles,
@@ -83,7 +84,7 @@ def render(answer: Answer, *, folder: Path | None = None) -> str:
 
 
 def _is_empty(block: Block) -> bool:
-    return isinstance(block, Notes | Tiles | Links) and not block.items
+    return isinstance(block, Notes | Remarks | Tiles | Links) and not block.items
 
 
 def _section(section: Section, nonce: str) -> dict[str, Any]:
@@ -109,6 +110,8 @@ def _block(block: Block, nonce: str) -> dict[str, Any]:
         return {"kind": "paragraph", "text": block.text, "level": block.level}
     if isinstance(block, Notes):
         return {"kind": "notes", "title": block.title, "items": block.items}
+    if isinstance(block, Remarks):
+        return {"kind": "remarks", "items": block.items}
     if isinstance(block, Tiles):
         return {"kind": "tiles", "items": block.items}
     if isinstance(block, Links):

@@ -29,6 +29,8 @@ class Column:
     """Whether it stands at the left and may be broken over lines."""
     rank: int = 0
     """The higher, the sooner it is left out where a terminal has no room for all."""
+    is_whole: bool = False
+    """Whether its words are never broken, since they are there to be typed."""
     is_answer: bool = False
     """Whether it answers the question of its table: it stands beside the row's name on a page, and is never
     left out on a terminal."""

@@ -9,7 +9,7 @@ Not here: printing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from steelyard.report import format as fmt
-from steelyard.report.answer import Answer, Cell, Heat, Notes, Paragraph, Table, Tiles, table_of
+from steelyard.report.answer import Answer, Cell, Heat, Notes, Paragraph, Remarks, Table, Tiles, table_of
 from steelyard.report.terminal import safe
 
 _STYLES = {"valid": "green", "suspect": "yellow", "invalid": "red", "incomplete": "dim"}
@@ -45,7 +45,7 @@ def terminal(answer: Answer) -> RenderableType:
             made += [Text(), *shown] if made and shown else shown
         if not made:
             continue
-        parts += [Text(), _styled(section.title, "bold")]
+        parts += [Text(), _styled(section.title, "bold")] if parts else [_styled(section.title, "bold")]
         if section.intro:
             parts.append(_styled(section.intro, "dim"))
         parts += made
@@ -76,6 +76,9 @@ class Fitted:
         widths = [_width(table, at, shown) for at in range(len(table.columns))]
         kept = _kept(table, shown, widths, options.max_width)
         given = _given(table, kept, widths, shown, options.max_width)
+        if sum(given.values()) + _GAP * (len(kept) - 1) > options.max_width:
+            yield from _below(shown, kept)
+            return
         made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for at in kept:
             is_text = table.columns[at].is_text or at == 0 or any(row[at].bar is not None for row in shown)
@@ -98,6 +101,16 @@ class Fitted:
         ]
         if lost:
             yield _styled(f"no room here for: {'; '.join(lost)}", "dim")
+
+
+def _below(rows: Sequence[tuple[Cell, ...]], kept: Sequence[int]) -> Iterator[Text]:
+    """Yield rows that are too wide for names that are never cut: what is said of each stands below it."""
+    first, *others = kept
+    for row in rows:
+        name = fmt.plain(row[first].text)
+        yield safe(name)
+        said = "  ".join(filter(None, (fmt.plain(row[at].text) for at in others)))
+        yield safe(f"{' ' * (len(name) - len(name.lstrip()) + 4)}{said}".rstrip())
 
 
 def _kept(table: Table, rows: Sequence[tuple[Cell, ...]], widths: Sequence[int], room: int) -> list[int]:
@@ -141,7 +154,7 @@ def _given(
 def _least(table: Table, at: int, widths: Sequence[int], rows: Sequence[tuple[Cell, ...]]) -> int:
     """Return the characters that a column takes at least: texts are broken, figures are not."""
     column = table.columns[at]
-    if not (column.is_text or at == 0):
+    if not (column.is_text or at == 0) or column.is_whole:
         return _narrowest(table, at, rows)
     # Beside a column that is never left out the first one gives way, too.
     gives_way = column.is_answer or (at == 0 and any(other.is_answer for other in table.columns))
@@ -158,8 +171,14 @@ def _width(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:
 
 
 def _narrowest(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:
-    """Return the width of a column of figures: of its longest cell, and of the longest word of its name."""
+    """Return the width of a column of figures: of its longest cell, and of the longest word of its name.
+
+    A text is as narrow as its longest word.
+    """
     words = table.columns[at].name.split() or [""]
+    if table.columns[at].is_whole:
+        words += [word for row in rows for word in row[at].text.split()]
+        return max(map(len, words))
     return max([*map(len, words), *(_length(row[at]) for row in rows)])
 
 
@@ -178,10 +197,25 @@ def _block(block: object, rows: int) -> list[RenderableType]:
         return [_styled(block.text, _STYLES.get(block.level or "", ""))]
     if isinstance(block, Tiles) and block.items:
         return [_styled(", ".join(f"{tile.name} {tile.text}" for tile in block.items), "dim")]
+    if isinstance(block, Remarks) and block.items:
+        return [_remarks(block)]
     if isinstance(block, Notes) and block.items:
         head: list[RenderableType] = [_styled(block.title, "bold")] if block.title else []
         return head + [_styled(f"- {item}", "dim") for item in block.items]
     return []
+
+
+def _remarks(block: Remarks) -> RichTable:
+    """Return a layout of two columns: the word before each sentence, and the sentence with its details."""
+    made = RichTable.grid(padding=(0, 1))
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    names = max((len(name) for item in block.items for name, _ in item.details), default=0)
+    for item in block.items:
+        made.add_row(_styled(item.mark, _STYLES.get(item.level or "", "bold")), _styled(item.text, ""))
+        for name, text in item.details:
+            made.add_row("", _styled(f"{name:{names}} {text}" if names else text, "dim"))
+    return made
 
 
 def _cell(cell: Cell) -> Text:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.report.answer.charts import Chart, Heat
-from steelyard.report.answer.tables import Table
+from steelyard.report.answer.tables import Column, Table, table
 from steelyard.report.answer.timelines import Timeline
 
 
@@ -64,7 +64,37 @@ class Links:
     items: tuple[tuple[str, str, str], ...]
 
 
-Block = Table | Chart | Timeline | Heat | Paragraph | Notes | Fragment | Tiles | Links
+@dataclass(frozen=True)
+class Remark:
+    """A sentence after a word that says of what kind it is, and named details."""
+
+    text: str
+    mark: str = ""
+    level: str | None = None
+    details: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """Remarks below each other. ``columns`` names mark and sentence where CSV has them as its table."""
+
+    items: tuple[Remark, ...]
+    columns: tuple[str, str] | None = None
+
+    @property
+    def as_table(self) -> Table | None:
+        """Return them as a table, a column for each name of details; None without columns."""
+        if self.columns is None:
+            return None
+        names = tuple(dict.fromkeys(name for item in self.items for name, _ in item.details))
+        rows = [
+            (item.mark, item.text, *(dict(item.details).get(name, "") for name in names))
+            for item in self.items
+        ]
+        return table([Column(name, is_text=True) for name in (*self.columns, *names)], rows)
+
+
+Block = Table | Chart | Timeline | Heat | Paragraph | Notes | Remarks | Fragment | Tiles | Links
 
 
 @dataclass(frozen=True)

@@ -1,77 +1,105 @@
-"""Files of ``perf stat`` on a terminal: the counts of one, or two beside each other.
+"""Files of ``perf stat``: the counts of one, or two beside each other.
 
-In: `FileCounts`, `FileComparison`. Out: renderables for a `rich` console. Not here: what differs
-(``analyze``).
+In: `FileCounts`, `FileComparison`. Out: `Answer`s. Not here: what differs (``analyze``).
 """
 
 from __future__ import annotations
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Sequence
 
 from steelyard.analyze.counters.perf_files import Difference, EventCount, FileComparison, FileCounts
 from steelyard.report import format as fmt
-from steelyard.report.terminal import safe
+from steelyard.report.answer import Answer, Cell, Column, Figure, Section, Table, table
+
+_WORDS = {None: "", True: "differs", False: "within noise"}
 
 
-def file_summary(counts: FileCounts) -> RenderableType:
+def answer(counts: FileCounts) -> Answer:
     """Return the counts of one file, rates, and what follows from them."""
     head = f"{counts.path}: {counts.target}" if counts.target else counts.path
     length = (
         "" if counts.duration_s is None else f", {fmt.plain(fmt.quantity(counts.duration_s, 's'))} elapsed"
     )
-    parts: list[RenderableType] = [safe(head + length)]
-    parts += [safe(f"!  {caution}") for caution in counts.cautions]
-    table = Table("event", "count", "per second", "counted", "+-", box=box.SIMPLE_HEAD, pad_edge=False)
-    for event in counts.events:
-        table.add_row(safe(event.name), *(safe(text) for text in _cells(event)))
-    parts += [Text(), table]
+    columns = (
+        Column("event", is_text=True, is_whole=True),
+        Column("count", is_answer=True),
+        Column("per second", "1/s"),
+        Column("counted", "ratio"),
+        Column("+-", "ratio"),
+    )
+    sections = [Section("events", "Events", (table(columns, [_event(event) for event in counts.events]),))]
     if counts.metrics:
-        metrics = Table("metric", "value", box=box.SIMPLE_HEAD, pad_edge=False)
-        for name, each in counts.metrics.items():
-            metrics.add_row(safe(name), safe(fmt.quantity(each.value, each.unit)))
-        parts += [metrics]
+        rows = [
+            (name, Figure(each.value, missing=each.missing or "", unit=each.unit))
+            for name, each in counts.metrics.items()
+        ]
+        sections.append(Section("metrics", "Metrics", (_values("metric", rows),)))
     if counts.perf_metrics and not counts.events:
-        own = Table("perf's own metric", "value", box=box.SIMPLE_HEAD, pad_edge=False)
-        for metric in counts.perf_metrics:
-            own.add_row(safe(metric.name), safe(f"{fmt.significant(metric.value)} {metric.unit}".strip()))
-        parts.append(own)
-    return Group(*parts)
+        own = [
+            (metric.name, Cell(f"{fmt.significant(metric.value)} {metric.unit}".strip()))
+            for metric in counts.perf_metrics
+        ]
+        sections = [Section("own", "perf's own metrics", (_values("metric", own),))]
+    most = max(len(section.tables[0].rows) for section in sections)
+    return Answer(
+        "perf stat",
+        f"{head}{length}",
+        sections,
+        cautions=counts.cautions,
+        rows=max(1, most),
+        eyebrow="counters",
+    )
 
 
-def _cells(event: EventCount) -> tuple[str, str, str, str]:
+def _values(name: str, rows: Sequence[Sequence[object]]) -> Table:
+    return table((Column(name, is_text=True), Column("value", is_answer=True)), rows)
+
+
+def _event(event: EventCount) -> tuple[object, ...]:
     if event.count is None:
-        return event.missing or fmt.MISSING, "", "", ""
-    covered = "" if event.coverage_ratio is None else fmt.quantity(event.coverage_ratio, "ratio")
-    spread = "" if event.variation_ratio is None else fmt.quantity(event.variation_ratio, "ratio")
-    rate = "" if event.per_s is None else fmt.quantity(event.per_s, "1/s")
-    return fmt.quantity(event.count, event.unit or "1"), rate, covered, spread
+        reason = event.missing or fmt.MISSING
+        return event.name, Cell(reason, figure=Figure(None, missing=reason)), "", "", ""
+    unit = event.unit or "1"
+    return (
+        event.name,
+        Figure(event.count, unit=unit),
+        "" if event.per_s is None else Figure(event.per_s),
+        "" if event.coverage_ratio is None else Figure(event.coverage_ratio),
+        "" if event.variation_ratio is None else Figure(event.variation_ratio),
+    )
 
 
-def comparison_summary(comparison: FileComparison) -> RenderableType:
+def comparison_answer(comparison: FileComparison) -> Answer:
     """Return two files beside each other."""
-    parts: list[RenderableType] = [
-        safe(f"{letter}  {side.path}")
-        for letter, side in zip("AB", (comparison.a, comparison.b), strict=True)
-    ]
-    parts += [safe(f"!  {caution}") for caution in comparison.cautions]
-    for title, rows in (
-        ("event", comparison.events),
-        ("per second", comparison.rates),
-        ("metric", comparison.metrics),
-    ):
+    sides = zip("AB", (comparison.a, comparison.b), strict=True)
+    groups = (
+        ("event", "Events", comparison.events),
+        ("per second", "Rates", comparison.rates),
+        ("metric", "Metrics", comparison.metrics),
+    )
+    sections = []
+    for name, title, rows in groups:
+        columns = (
+            Column(name, is_text=True),
+            Column("A", is_answer=True),
+            Column("B", is_answer=True),
+            Column("B over A"),
+            Column("", is_text=True),
+        )
         if rows:
-            table = Table(title, "A", "B", "B over A", "", box=box.SIMPLE_HEAD, pad_edge=False)
-            for row in rows:
-                table.add_row(safe(row.name), *(safe(text) for text in _beside(row)))
-            parts += [Text(), table]
-    return Group(*parts)
+            sections.append(Section(title.lower(), title, (table(columns, [_beside(row) for row in rows]),)))
+    most = max((len(section.tables[0].rows) for section in sections), default=1)
+    return Answer(
+        "perf stat, compared",
+        "  ".join(f"{letter} {side.path}" for letter, side in sides),
+        sections,
+        cautions=comparison.cautions,
+        rows=most,
+        eyebrow="counters",
+    )
 
 
-def _beside(row: Difference) -> tuple[str, str, str, str]:
-    words = {None: "", True: "differs", False: "within noise"}[row.beyond_noise]
-    ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
-    values = (fmt.quantity(row.a, row.unit), fmt.quantity(row.b, row.unit))
-    return (*values, ratio, row.missing or words)
+def _beside(row: Difference) -> tuple[object, ...]:
+    ratio = "" if row.ratio is None else Cell(f"{row.ratio:.3f}", figure=Figure(row.ratio))
+    sides = (Figure(row.a, unit=row.unit), Figure(row.b, unit=row.unit))
+    return (row.name, *sides, ratio, row.missing or _WORDS[row.beyond_noise])

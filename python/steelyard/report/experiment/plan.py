@@ -1,24 +1,18 @@
-"""What an experiment would take, on a terminal.
+"""What an experiment would take.
 
-In: the record without trials, and its forecast. Out: renderables for a `rich` console. Not here: the counts
-(``experiment.power``).
+In: the record without trials, and its forecast. Out: `Answer`s. Not here: the counts (``experiment.power``).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from steelyard.experiment.answers import answers
 from steelyard.experiment.power import Forecast
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
+from steelyard.report.answer import Answer, Column, Figure, Section, table, written
 from steelyard.report.experiment.words import notes, ratio_text
-from steelyard.report.terminal import safe
 
 
 def need_sentence(experiment: Experiment, found: Forecast) -> str:
@@ -34,54 +28,57 @@ def need_sentence(experiment: Experiment, found: Forecast) -> str:
     )
 
 
-def plan_summary(experiment: Experiment, found: Forecast, out: Path) -> RenderableType:
+def plan_answer(experiment: Experiment, found: Forecast, out: Path) -> Answer:
     """Return what is known before the first trial."""
     arms = ", ".join(arm.name for arm in experiment.arms)
-    metric = experiment.metric
-    parts: list[RenderableType] = [
-        safe(f"{experiment.factor}: {arms}; {metric.name}, at most {experiment.plan.blocks} blocks"),
-        safe(need_sentence(experiment, found)),
+    lines = [
+        f"{experiment.factor}: {arms}; {experiment.metric.name}, at most {experiment.plan.blocks} blocks"
     ]
     if not found.needs:
-        parts.append(
-            safe(
-                f"looked for earlier experiments in {out}; --pilot 8 measures it, and an experiment says it"
-                " after its first 6 blocks"
-            )
+        lines.append(
+            f"looked for earlier experiments in {out}; --pilot 8 measures it, and an experiment says it"
+            " after its first 6 blocks"
         )
-        return Group(*parts)
-    return Group(*parts, Text(), _table(found), safe(_known(experiment, found)))
+    return Answer(
+        "Experiment, planned",
+        need_sentence(experiment, found),
+        _needs(experiment, found),
+        lines=lines,
+        eyebrow="experiment",
+    )
 
 
-def pilot_summary(pilot: Experiment, target: Experiment, found: Forecast) -> RenderableType:
+def pilot_answer(pilot: Experiment, target: Experiment, found: Forecast) -> Answer:
     """Return what a pilot says of the experiment that it is for."""
     arms = ", ".join(arm.name for arm in target.arms)
-    parts: list[RenderableType] = [
-        safe(f"pilot of {target.factor}: {arms}; {target.arms[0].name} beside itself, {target.metric.name}"),
-        safe(need_sentence(target, found)),
-    ]
-    if found.needs:
-        parts += [Text(), _table(found), safe(_known(target, found))]
+    line = f"pilot of {target.factor}: {arms}; {target.arms[0].name} beside itself, {target.metric.name}"
+    cautions = []
     (answer,) = answers(pilot, is_over=True)
     if answer.low is not None and answer.high is not None and not answer.low <= 1 <= answer.high:
-        parts.append(
-            safe(
-                f"!  {answer.arm} differs from itself by {ratio_text(answer)}: one pilot in 20 shows that by"
-                " chance; else what was tried second had another machine"
-            )
+        cautions.append(
+            f"{answer.arm} differs from itself by {ratio_text(answer)}: one pilot in 20 shows that by"
+            " chance; else what was tried second had another machine"
         )
-    parts += [safe(f"!  {note}") for note in notes(pilot, [])]
-    return Group(*parts)
+    return Answer(
+        "Pilot",
+        need_sentence(target, found),
+        _needs(target, found),
+        lines=[line],
+        cautions=[*cautions, *notes(pilot, [])],
+        says_no=not found.needs,
+        eyebrow="experiment",
+    )
 
 
-def _table(found: Forecast) -> Table:
-    table = Table("effect", "blocks", "time", box=box.SIMPLE_HEAD, pad_edge=False)
-    for need in found.needs:
-        time = fmt.MISSING if need.seconds is None else fmt.plain(fmt.duration(need.seconds * 1e9))
-        table.add_row(f"{100 * need.effect_ratio:.3g} %", str(need.blocks), time)
-    return table
-
-
-def _known(experiment: Experiment, found: Forecast) -> str:
+def _needs(experiment: Experiment, found: Forecast) -> list[Section]:
+    """Return the blocks by effect, none where the noise is not known."""
+    if not found.needs:
+        return []
+    rows = [
+        (written(f"{100 * need.effect_ratio:.3g} %", need.effect_ratio), need.blocks, Figure(need.seconds))
+        for need in found.needs
+    ]
     look = "with looks before the end" if experiment.plan.stop_early else "looking once, at the end"
-    return f"from {found.blocks} blocks of {', '.join(found.earlier)}; {look}"
+    known = f"From {found.blocks} blocks of {', '.join(found.earlier)}; {look}."
+    columns = (Column("effect"), Column("blocks", "1"), Column("time", "s"))
+    return [Section("needs", "Blocks needed", (table(columns, rows),), known)]

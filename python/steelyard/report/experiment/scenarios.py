@@ -1,18 +1,13 @@
-"""What a NUMA experiment says, in words, and its plan on a terminal.
+"""What a NUMA experiment says, in words, and its plan.
 
-In: the record and its verdicts; scenarios that are only planned. Out: text, and a renderable for a `rich`
-console. Not here: tables and charts (``scenarios_answer``).
+In: the record and its verdicts; scenarios that are only planned. Out: text, and an `Answer`. Not here: tables
+and charts of what was found (``scenarios_answer``).
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from steelyard._base import format_cpu_list
 from steelyard.experiment.numa.production import Agreement, Cost
@@ -21,8 +16,8 @@ from steelyard.experiment.numa.verdict import Matters, Performance, Verdict
 from steelyard.fleet.numa.locality import Locality
 from steelyard.records.experiment import ExperimentTrial
 from steelyard.report import format as fmt
+from steelyard.report.answer import Answer, Column, Remark, Remarks, Section, table, written
 from steelyard.report.experiment.words import change
-from steelyard.report.terminal import safe
 
 
 def headline(verdict: Verdict) -> str:
@@ -94,42 +89,46 @@ def _says(each: Agreement) -> str:
     return "are undecided" if each.agrees == "undecided" else str(each.agrees)
 
 
-def render_plan(scenarios: Scenarios, command: Sequence[str], co_runners: Sequence[str]) -> RenderableType:
+def plan_answer(scenarios: Scenarios, command: Sequence[str], co_runners: Sequence[str]) -> Answer:
     """Return the scenarios of a machine, with the command line of each."""
-    parts: list[RenderableType] = [
-        Text(
-            f"Nodes {scenarios.first} and {scenarios.second}, distance {scenarios.distance};"
-            f" {scenarios.cores} cores for X"
-        )
-    ]
-    table = Table(
-        "scenario",
-        "CPUs of X",
-        "memory of X",
-        "local",
-        "caches",
-        "score",
-        "CPUs of Y",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
+    columns = (
+        Column("scenario", is_text=True),
+        Column("CPUs of X", is_text=True, is_answer=True),
+        Column("memory of X", is_text=True),
+        Column("local", "ratio"),
+        Column("caches", "1", rank=1),
+        Column("score", rank=1),
+        Column("CPUs of Y", is_text=True),
     )
-    for each in scenarios.scenarios:
-        table.add_row(
+    rows = [
+        (
             str(each.number),
             format_cpu_list(each.cpus),
             f"node {each.memory_node}",
-            f"{each.local_ratio:.0%}",
-            fmt.MISSING if each.caches is None else str(each.caches),
-            fmt.MISSING if each.score is None else f"{each.score:.2f}",
+            written(f"{each.local_ratio:.0%}", each.local_ratio),
+            each.caches,
+            None if each.score is None else written(f"{each.score:.2f}", each.score),
             format_cpu_list(each.co_runner_cpus) or fmt.MISSING,
         )
-    parts.append(table)
+        for each in scenarios.scenarios
+    ]
+    lines = []
     for each in scenarios.scenarios:
         there = f"steelyard-exec --cpus {format_cpu_list(each.cpus)} --memory-nodes {each.memory_node} --"
-        line = f"{each.number}  {there} {shlex.join(command)}"
-        parts.append(safe(line))
-        if each.number not in SOLO:
-            beside = f"steelyard-exec --cpus {format_cpu_list(each.co_runner_cpus)} --"
-            parts += [safe(f"   beside {beside} {co_runner}") for co_runner in co_runners]
-    parts += [safe(f"!  {note}") for note in scenarios.notes]
-    return Group(*parts)
+        beside = f"steelyard-exec --cpus {format_cpu_list(each.co_runner_cpus)} --"
+        others = () if each.number in SOLO else tuple(("beside", f"{beside} {one}") for one in co_runners)
+        lines.append(Remark(f"{there} {shlex.join(command)}", str(each.number), details=others))
+    heading = (
+        f"Nodes {scenarios.first} and {scenarios.second}, distance {scenarios.distance};"
+        f" {scenarios.cores} cores for X"
+    )
+    return Answer(
+        "NUMA experiment, planned",
+        heading,
+        [
+            Section("scenarios", "Scenarios", (table(columns, rows),)),
+            Section("commands", "Commands", (Remarks(tuple(lines)),)),
+        ],
+        cautions=scenarios.notes,
+        eyebrow="NUMA",
+    )

@@ -1,7 +1,6 @@
-"""``steelyard machine show|diff|check`` in a terminal.
+"""The answers of ``steelyard machine show|diff|check``.
 
-In: machines, a comparison, answers of rules. Out: `Answer`s, and renderables. Every text from outside
-(names of devices, firmware, command lines) is a `Text`, never markup, and loses its control characters.
+In: machines, a comparison, answers of rules. Out: `Answer`s.
 
 Not here: taking inventories, comparing, judging (``machine``).
 """
@@ -11,24 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from steelyard.machine.checks.rule import Outcome, RuleAnswer, Severity
 from steelyard.machine.compare import Difference, MachineComparison, NotComparable
 from steelyard.machine.features import Effect, Scalar
 from steelyard.records import Machine
 from steelyard.report import format as fmt
-from steelyard.report.answer import Answer, Cell, Column, Section, table, written
-from steelyard.report.answer import Table as AnswerTable
+from steelyard.report.answer import Answer, Cell, Column, Remark, Remarks, Section, Table, table, written
 from steelyard.report.machine.table import machine_groups, machine_line
-from steelyard.report.terminal import safe
 
 _LONG = 48
 """Letters from which on two texts of words are shown by the words in which they differ."""
 
-_SEVERITY_STYLES = {Severity.HIGH: "bold red", Severity.MEDIUM: "yellow", Severity.LOW: "cyan"}
+_LEVELS = {Severity.HIGH: "invalid", Severity.MEDIUM: "suspect", Severity.LOW: "incomplete"}
 _EFFECTS = {
     Effect.DECISIVE: ("Decisive", "sets the machine's capacity"),
     Effect.LARGE: ("Large", "10 % or more for many programs"),
@@ -93,7 +86,7 @@ def _side(one: NotComparable) -> str:
     return f"{side}: {one.reason}"
 
 
-def _by_reason(missing: Mapping[str, str]) -> AnswerTable:
+def _by_reason(missing: Mapping[str, str]) -> Table:
     """Return each reason once, with what it holds for."""
     by_reason: dict[str, list[str]] = {}
     for path, reason in missing.items():
@@ -105,30 +98,45 @@ def _by_reason(missing: Mapping[str, str]) -> AnswerTable:
     return table((Column("missing", is_text=True), Column("reason", is_text=True, is_answer=True)), rows)
 
 
-def render_answers(
-    answers: Sequence[RuleAnswer], *, everything: bool = False, strict: bool = False
-) -> RenderableType:
-    """Return failed checks with advice, then checks that passed and checks without data."""
-    parts: list[RenderableType] = []
-    table = _grid()
-    for answer in answers:
-        if answer.objects:
-            table.add_row(Text(answer.severity, style=_SEVERITY_STYLES[answer.severity]), _objection(answer))
-    if any(answer.objects for answer in answers):
-        parts += [table, Text()]
+def check_answer(answers: Sequence[RuleAnswer], *, everything: bool = False, strict: bool = False) -> Answer:
+    """Return failed checks with advice, with ``everything`` those that passed, and checks without data."""
     passed = [answer for answer in answers if answer.finding.outcome is Outcome.PASSES]
-    unknown = [answer for answer in answers if answer.finding.outcome is Outcome.UNKNOWN]
-    if everything and passed:
-        listing = _grid()
-        for answer in passed:
-            listing.add_row(Text("ok", style="green"), safe(f"{answer.rule.id}: {answer.finding.claim}"))
-        parts += [listing, Text()]
+    unknown = {
+        answer.rule.id: answer.finding.claim
+        for answer in answers
+        if answer.finding.outcome is Outcome.UNKNOWN
+    }
+    shown = [answer for answer in answers if answer.objects] + (passed if everything else [])
+    remarks = Remarks(tuple(_remark(answer) for answer in shown), columns=("severity", "claim"))
+    sections = [Section("checks", "Checks", (remarks,))] if shown else []
     if unknown:
-        parts.append(Text("Not measured", style="bold"))
-        parts.append(_reasons({answer.rule.id: answer.finding.claim for answer in unknown}))
-        parts.append(Text())
-    parts.append(_verdict(answers, len(passed), len(unknown), strict=strict))
-    return Group(*parts)
+        sections.append(Section("unknown", "Not measured", (_by_reason(unknown),)))
+    no = [answer for answer in answers if answer.says_no(strict=strict)]
+    return Answer(
+        "Machine check",
+        _verdict(answers, no, len(passed), len(unknown)),
+        sections,
+        says_no=bool(no),
+        rows=max(1, len(unknown)),
+        eyebrow="machine",
+        source="the inventory",
+    )
+
+
+def _remark(answer: RuleAnswer) -> Remark:
+    if not answer.objects:
+        return Remark(answer.finding.claim, "ok", "valid", (("id", answer.rule.id),))
+    rule = answer.rule
+    details = (("do", rule.advice), ("limit", rule.threshold), ("id", rule.id))
+    return Remark(answer.finding.claim, str(answer.severity), _LEVELS[answer.severity], details)
+
+
+def _verdict(answers: Sequence[RuleAnswer], no: Sequence[RuleAnswer], passed: int, unknown: int) -> str:
+    notes = sum(answer.objects for answer in answers) - len(no)
+    counts = [f"{sum(answer.severity is level for answer in no)} {level}" for level in Severity]
+    severe = ", ".join(count for count in counts if not count.startswith("0 "))
+    tail = f"{fmt.several(notes, 'note')}, {passed} passed, {unknown} not measured"
+    return f"no: {len(no)} failed ({severe}), {tail}" if no else f"yes: none failed, {tail}"
 
 
 def value_text(value: Scalar, unit: str | None) -> str:
@@ -179,44 +187,6 @@ def apart(a: str, b: str) -> tuple[str, str]:
     return (f"{mark}{' '.join(only_a) or 'nothing else'}", f"{mark}{' '.join(only_b) or 'nothing else'}")
 
 
-def answers_table(answers: Sequence[RuleAnswer], *, everything: bool = False) -> Table:
-    """Return failed checks, with ``everything`` all, one fact in a cell: for CSV and Markdown."""
-    table = Table(box=None)
-    for name in ("severity", "id", "outcome", "claim", "do", "threshold"):
-        table.add_column(name)
-    for answer in answers:
-        if answer.objects or everything:
-            rule = answer.rule
-            cells = (str(answer.severity), rule.id, str(answer.finding.outcome), answer.finding.claim)
-            table.add_row(*map(safe, (*cells, rule.advice if answer.objects else "", rule.threshold)))
-    return table
-
-
-def _grid() -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(width=7, no_wrap=True)
-    table.add_column(ratio=1, overflow="fold")
-    return table
-
-
-def _reasons(missing: Mapping[str, str]) -> Table:
-    """Return each reason once, with the paths that it holds for."""
-    by_reason: dict[str, list[str]] = {}
-    for path, reason in missing.items():
-        by_reason.setdefault(reason, []).append(path)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(ratio=1, overflow="fold", style="dim")
-    table.add_column(ratio=1, overflow="fold")
-    for reason, paths in by_reason.items():
-        shown = paths if len(paths) <= 4 else [*paths[:3], f"{len(paths) - 3} more"]
-        table.add_row(safe("\n".join(shown)) if len(shown) == 1 else _lines(shown), safe(reason))
-    return table
-
-
-def _lines(texts: Sequence[str]) -> Text:
-    return Text("\n").join(safe(text) for text in texts)
-
-
 def _summary(comparison: MachineComparison) -> str:
     counts = [
         f"{len(list(members))} {_EFFECTS[effect][0].lower()}"
@@ -226,24 +196,3 @@ def _summary(comparison: MachineComparison) -> str:
     differing = f"{len(comparison.differences)} {verb} ({', '.join(counts)})" if counts else "nothing differs"
     rest = f", {len(comparison.not_comparable)} not comparable" if comparison.not_comparable else ""
     return f"{differing}, {comparison.same} are the same{rest}"
-
-
-def _objection(answer: RuleAnswer) -> Text:
-    text = safe(answer.finding.claim)
-    text.append("\ndo    ", style="dim")
-    text.append_text(safe(answer.rule.advice))
-    text.append("\nlimit ", style="dim")
-    text.append_text(safe(answer.rule.threshold))
-    text.append(f"\nid    {answer.rule.id}", style="dim")
-    return text
-
-
-def _verdict(answers: Sequence[RuleAnswer], passed: int, unknown: int, *, strict: bool) -> Text:
-    no = [answer for answer in answers if answer.says_no(strict=strict)]
-    notes = sum(answer.objects for answer in answers) - len(no)
-    counts = [f"{sum(answer.severity is level for answer in no)} {level}" for level in Severity]
-    severe = ", ".join(count for count in counts if not count.startswith("0 "))
-    tail = f"{notes} {'note' if notes == 1 else 'notes'}, {passed} passed, {unknown} not measured"
-    if no:
-        return Text(f"no: {len(no)} failed ({severe}), {tail}", style="bold red")
-    return Text(f"yes: none failed, {tail}", style="bold green")

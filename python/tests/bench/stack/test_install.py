@@ -444,7 +444,7 @@ def test_the_command_prints_a_document_that_fits_its_schema(monkeypatch, tmp_pat
     assert [each["benchmark"] for each in document["installed"]] == ["spin"]
     monkeypatch.setenv("COLUMNS", "200")
     assert invoke(["install"]) == 0
-    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
     assert "wheel" in rows["spin"]
     assert rows["django"].rstrip().endswith("python3-venv, Java 17 or 21, cassandra, django")
     assert invoke(["uninstall", "spin", "--json"]) == 0

@@ -107,7 +107,7 @@ def test_what_members_leave_is_not_there_for_those_after_them(tmp_path, machine,
     assert members["nap"].misfit is None
     assert found.stays_bytes == keeps.size_bytes
     assert found.disk_most_bytes == keeps.size_bytes + passes.size_bytes
-    [line] = [line for line in notes(found) if line.startswith("disk ")]
+    [line] = [line for line in notes(found) if line.startswith("disk: ")]
     assert "kept for later runs" in line
 
 
@@ -177,4 +177,4 @@ def test_spans_say_what_is_known(tmp_path, machine):
     assert span(60.0, 60.0) == "60.0 s"
     assert span(60.0, 150.0) == "60.0 s to 2 min 30 s"
     assert span(60.0, None) == "at least 60.0 s"
-    assert any(line.startswith("time    at least 1.00 s in all") for line in notes(look(tmp_path, machine)))
+    assert any(line.startswith("time: at least 1.00 s in all") for line in notes(look(tmp_path, machine)))

@@ -133,7 +133,7 @@ def test_the_plan_of_a_recorded_machine() -> None:
     assert (document["first_node"], document["second_node"], document["cores"]) == (0, 1, 8)
     assert [len(parse_cpu_list(each["cpus"]) or ()) for each in document["scenarios"]] == [8] * 6
     shown = run("--plan", "--root", root, "--with", "redis", "--", "app", "--port", "1")
-    assert "5  steelyard-exec --cpus 0-3,8-11 --memory-nodes 0 -- app --port 1" in shown.stdout
+    assert "5 steelyard-exec --cpus 0-3,8-11 --memory-nodes 0 -- app --port 1" in shown.stdout
     assert "beside steelyard-exec --cpus 4-7,12-15 -- redis" in shown.stdout
 
 
