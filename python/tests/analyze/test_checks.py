@@ -25,6 +25,7 @@ PLACES = {
     "python/steelyard/analyze/": "run",
     "python/steelyard/bench/characterize/": "program",
     "python/steelyard/bench/": "benchmark",
+    "python/steelyard/benchmarks/": "benchmark",
 }
 """Whose results the checks are asked of that a place makes; the first that fits."""
 
