@@ -1,14 +1,23 @@
 """The JSON Schemas of what commands print and install: ``python -m steelyard.cli.schemas``."""
 
+from typing import Any
+
 from steelyard._base import schemas_dir
 from steelyard.bench.stack.installation import Installation
 from steelyard.cli.documents import DOCUMENTS
-from steelyard.records import Record
+from steelyard.decide import RunScore, SuiteScore
+from steelyard.records import Record, document_schemas
 from steelyard.records.schemas import schema_text
+
+RESULTS: tuple[Any, ...] = (RunScore, SuiteScore)
+"""Results that ``--json`` prints as they are, in the order of their kinds."""
 
 
 def main() -> None:
     """Write ``schemas/<kind>.schema.json`` of each document."""
+    for result in RESULTS:
+        path = schemas_dir() / f"{document_schemas.kind_of(result)}.schema.json"
+        path.write_text(document_schemas.schema_text(result), encoding="utf-8")
     models: tuple[type[Record], ...] = (*DOCUMENTS, Installation)
     for model in models:
         (schemas_dir() / f"{model.KIND}.schema.json").write_text(schema_text(model), encoding="utf-8")

@@ -22,7 +22,6 @@ from steelyard.cli.documents.numa import NumaExperimentDocument, NumaPlanDocumen
 from steelyard.cli.documents.preflight import PreflightDocument
 from steelyard.cli.documents.pressure_matrix import PressureMatrixDocument
 from steelyard.cli.documents.scaling import ScalingDocument
-from steelyard.cli.documents.score import RunScoreDocument, SuiteScoreDocument
 from steelyard.cli.documents.tuning import KnobListDocument, RestorationDocument, SoftSkuStateDocument
 from steelyard.records import Record
 
@@ -43,11 +42,9 @@ DOCUMENTS: tuple[type[Record], ...] = (
     PreflightDocument,
     PressureMatrixDocument,
     RestorationDocument,
-    RunScoreDocument,
     ScalingDocument,
     SoftSkuStateDocument,
     SuiteComparisonDocument,
-    SuiteScoreDocument,
     UninstallDocument,
 )
 """Every document, in the order of its kind."""
@@ -70,10 +67,8 @@ __all__ = [
     "PreflightDocument",
     "PressureMatrixDocument",
     "RestorationDocument",
-    "RunScoreDocument",
     "ScalingDocument",
     "SoftSkuStateDocument",
     "SuiteComparisonDocument",
-    "SuiteScoreDocument",
     "UninstallDocument",
 ]
