@@ -3,13 +3,19 @@
 from typing import Any
 
 from steelyard._base import schemas_dir
+from steelyard.bench.stack.install import Installed, Removal
 from steelyard.bench.stack.installation import Installation
 from steelyard.cli.documents import DOCUMENTS
 from steelyard.decide import RunScore, SuiteScore
 from steelyard.records import Record, document_schemas
 from steelyard.records.schemas import schema_text
 
-RESULTS: tuple[Any, ...] = (RunScore, SuiteScore)
+RESULTS: tuple[Any, ...] = (
+    Installed,
+    Removal,
+    RunScore,
+    SuiteScore,
+)
 """Results that ``--json`` prints as they are, in the order of their kinds."""
 
 

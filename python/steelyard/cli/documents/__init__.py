@@ -9,7 +9,6 @@ is such a record with its report.
 
 from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparisonDocument
 from steelyard.cli.documents.experiment import ExperimentAnswerDocument, ExperimentPlanDocument
-from steelyard.cli.documents.installation import InstallDocument, UninstallDocument
 from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
     DoctorDocument,
@@ -31,7 +30,6 @@ DOCUMENTS: tuple[type[Record], ...] = (
     ExperimentAnswerDocument,
     ExperimentPlanDocument,
     HealthCheckDocument,
-    InstallDocument,
     KnobListDocument,
     ListDocument,
     MachineCheckDocument,
@@ -45,7 +43,6 @@ DOCUMENTS: tuple[type[Record], ...] = (
     ScalingDocument,
     SoftSkuStateDocument,
     SuiteComparisonDocument,
-    UninstallDocument,
 )
 """Every document, in the order of its kind."""
 
@@ -56,7 +53,6 @@ __all__ = [
     "ExperimentAnswerDocument",
     "ExperimentPlanDocument",
     "HealthCheckDocument",
-    "InstallDocument",
     "KnobListDocument",
     "ListDocument",
     "MachineCheckDocument",
@@ -70,5 +66,4 @@ __all__ = [
     "ScalingDocument",
     "SoftSkuStateDocument",
     "SuiteComparisonDocument",
-    "UninstallDocument",
 ]
