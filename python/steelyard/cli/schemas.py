@@ -5,6 +5,7 @@ from typing import Any
 from steelyard._base import schemas_dir
 from steelyard.bench.stack.install import Installed, Removal
 from steelyard.bench.stack.installation import Installation
+from steelyard.bench.suites.preflight import Preflight
 from steelyard.cli.documents import DOCUMENTS
 from steelyard.decide import RunScore, SuiteScore
 from steelyard.records import Record, document_schemas
@@ -12,6 +13,7 @@ from steelyard.records.schemas import schema_text
 
 RESULTS: tuple[Any, ...] = (
     Installed,
+    Preflight,
     Removal,
     RunScore,
     SuiteScore,

@@ -18,7 +18,6 @@ from steelyard.cli.documents.machine import (
     NumaMapDocument,
 )
 from steelyard.cli.documents.numa import NumaExperimentDocument, NumaPlanDocument
-from steelyard.cli.documents.preflight import PreflightDocument
 from steelyard.cli.documents.pressure_matrix import PressureMatrixDocument
 from steelyard.cli.documents.scaling import ScalingDocument
 from steelyard.cli.documents.tuning import KnobListDocument, RestorationDocument, SoftSkuStateDocument
@@ -37,7 +36,6 @@ DOCUMENTS: tuple[type[Record], ...] = (
     NumaExperimentDocument,
     NumaMapDocument,
     NumaPlanDocument,
-    PreflightDocument,
     PressureMatrixDocument,
     RestorationDocument,
     ScalingDocument,
@@ -60,7 +58,6 @@ __all__ = [
     "NumaExperimentDocument",
     "NumaMapDocument",
     "NumaPlanDocument",
-    "PreflightDocument",
     "PressureMatrixDocument",
     "RestorationDocument",
     "ScalingDocument",
