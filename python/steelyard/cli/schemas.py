@@ -3,6 +3,8 @@
 from typing import Any
 
 from steelyard._base import schemas_dir
+from steelyard._base.documents import Paged
+from steelyard.analyze.pressure.matrix import PressureMatrix
 from steelyard.bench.stack.install import Installed, Removal
 from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
@@ -14,6 +16,7 @@ from steelyard.records.schemas import schema_text
 RESULTS: tuple[Any, ...] = (
     Installed,
     Preflight,
+    Paged[PressureMatrix],
     Removal,
     RunScore,
     SuiteScore,

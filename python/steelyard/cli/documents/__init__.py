@@ -18,7 +18,6 @@ from steelyard.cli.documents.machine import (
     NumaMapDocument,
 )
 from steelyard.cli.documents.numa import NumaExperimentDocument, NumaPlanDocument
-from steelyard.cli.documents.pressure_matrix import PressureMatrixDocument
 from steelyard.cli.documents.scaling import ScalingDocument
 from steelyard.cli.documents.tuning import KnobListDocument, RestorationDocument, SoftSkuStateDocument
 from steelyard.records import Record
@@ -36,7 +35,6 @@ DOCUMENTS: tuple[type[Record], ...] = (
     NumaExperimentDocument,
     NumaMapDocument,
     NumaPlanDocument,
-    PressureMatrixDocument,
     RestorationDocument,
     ScalingDocument,
     SoftSkuStateDocument,
@@ -58,7 +56,6 @@ __all__ = [
     "NumaExperimentDocument",
     "NumaMapDocument",
     "NumaPlanDocument",
-    "PressureMatrixDocument",
     "RestorationDocument",
     "ScalingDocument",
     "SoftSkuStateDocument",
