@@ -10,11 +10,15 @@ from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
 from steelyard.cli.documents import DOCUMENTS
 from steelyard.decide import RunScore, SuiteScore
+from steelyard.machine.checks.rule import MachineCheck
+from steelyard.machine.compare import MachineDiff
 from steelyard.records import Record, document_schemas
 from steelyard.records.schemas import schema_text
 
 RESULTS: tuple[Any, ...] = (
     Installed,
+    MachineCheck,
+    MachineDiff,
     Preflight,
     Paged[PressureMatrix],
     Removal,

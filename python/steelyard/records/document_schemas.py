@@ -151,7 +151,7 @@ class _Schemas:
                 inner = self.object_of(_without_none(value))
                 properties |= inner["properties"]
                 required += inner["required"] if _without_none(value) is value else []
-                if not hasattr(origin, "KIND"):
+                if origin is not kind:
                     title, description = inner["title"], inner["description"]
                 continue
             shape = self.of(_without_none(value) if part.is_optional else value)

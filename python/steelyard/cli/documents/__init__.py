@@ -13,8 +13,6 @@ from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
     DoctorDocument,
     HealthCheckDocument,
-    MachineCheckDocument,
-    MachineDiffDocument,
     NumaMapDocument,
 )
 from steelyard.cli.documents.numa import NumaExperimentDocument, NumaPlanDocument
@@ -30,8 +28,6 @@ DOCUMENTS: tuple[type[Record], ...] = (
     HealthCheckDocument,
     KnobListDocument,
     ListDocument,
-    MachineCheckDocument,
-    MachineDiffDocument,
     NumaExperimentDocument,
     NumaMapDocument,
     NumaPlanDocument,
@@ -51,8 +47,6 @@ __all__ = [
     "HealthCheckDocument",
     "KnobListDocument",
     "ListDocument",
-    "MachineCheckDocument",
-    "MachineDiffDocument",
     "NumaExperimentDocument",
     "NumaMapDocument",
     "NumaPlanDocument",

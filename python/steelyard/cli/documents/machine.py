@@ -5,12 +5,9 @@ from typing import ClassVar
 from pydantic import Field, JsonValue
 
 from steelyard.analyze.health.comparison import Alert, Compared
-from steelyard.machine.compare import NotComparable
 from steelyard.machine.doctor import Capability
 from steelyard.records import HealthResult, MemoryAccess, Record, SideCache
 from steelyard.records.values import Count, Value
-
-Scalar = float | int | str | bool | None
 
 
 class ExecutableEntry(Value):
@@ -33,57 +30,6 @@ class DoctorDocument(Record):
     sources: list[dict[str, JsonValue]] | None = Field(
         description="Output of `steelyard-probe sources` for each source, null without the program"
     )
-
-
-class CheckAnswer(Value):
-    """What one rule says of a machine."""
-
-    id: str = Field(description="Stable name of the rule, as for --ignore")
-    outcome: str = Field(description="`objects`, `passes` or `untold` (not measured)")
-    severity: str = Field(description="How much it matters: `low`, `medium` or `high`")
-    claim: str = Field(description="The finding, one sentence")
-    evidence: dict[str, JsonValue] = Field(description="The values behind it, by path")
-    area: str = Field(description="Subject")
-    asks: str = Field(description="The condition that should hold")
-    threshold: str = Field(description="The bound, in words")
-    source: str = Field(description="Where the bound is from")
-    advice: str = Field(description="Advice")
-
-
-class MachineCheckDocument(Record):
-    """Answers of the rules: `steelyard machine check --json`."""
-
-    KIND: ClassVar[str] = "machine_check"
-
-    machine: str = Field(description="The machine, as it was named")
-    is_ok: bool = Field(description="Whether no rule objects")
-    answers: list[CheckAnswer] = Field(description="Every rule's answer")
-
-
-class MachineDifference(Value):
-    """One value that differs."""
-
-    key: str = Field(description="Stable name of the value")
-    noun: str = Field(description="The value in words")
-    a: Scalar = Field(description="Value of A")
-    b: Scalar = Field(description="Value of B")
-    unit: str | None = Field(description="Unit of both, null for none")
-    ratio: float | None = Field(description="B over A, null unless both are positive numbers")
-    effect: str = Field(description="Likely effect")
-    why: str = Field(description="Why it matters")
-
-
-class MachineDiffDocument(Record):
-    """What differs between two machines: `steelyard machine diff --json`."""
-
-    KIND: ClassVar[str] = "machine_diff"
-
-    a: str = Field(description="The one machine, as it was named")
-    b: str = Field(description="The other")
-    is_same: bool = Field(description="Whether nothing differs that may move a result")
-    same: Count = Field(description="Number of values that are the same")
-    differences: list[MachineDifference] = Field(description="Differences, the most important first")
-    untold: list[NotComparable] = Field(description="Values that at least one of them lacks")
 
 
 class HealthCheckDocument(Record):
