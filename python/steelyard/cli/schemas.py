@@ -12,10 +12,12 @@ from steelyard.cli.documents import DOCUMENTS
 from steelyard.decide import RunScore, SuiteScore
 from steelyard.machine.checks.rule import MachineCheck
 from steelyard.machine.compare import MachineDiff
+from steelyard.machine.doctor import Diagnosis
 from steelyard.records import Record, document_schemas
 from steelyard.records.schemas import schema_text
 
 RESULTS: tuple[Any, ...] = (
+    Diagnosis,
     Installed,
     MachineCheck,
     MachineDiff,

@@ -11,7 +11,6 @@ from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparis
 from steelyard.cli.documents.experiment import ExperimentAnswerDocument, ExperimentPlanDocument
 from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
-    DoctorDocument,
     HealthCheckDocument,
     NumaMapDocument,
 )
@@ -22,7 +21,6 @@ from steelyard.records import Record
 
 DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
-    DoctorDocument,
     ExperimentAnswerDocument,
     ExperimentPlanDocument,
     HealthCheckDocument,
@@ -41,7 +39,6 @@ DOCUMENTS: tuple[type[Record], ...] = (
 __all__ = [
     "DOCUMENTS",
     "ComparisonDocument",
-    "DoctorDocument",
     "ExperimentAnswerDocument",
     "ExperimentPlanDocument",
     "HealthCheckDocument",

@@ -2,34 +2,11 @@
 
 from typing import ClassVar
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from steelyard.analyze.health.comparison import Alert, Compared
-from steelyard.machine.doctor import Capability
 from steelyard.records import HealthResult, MemoryAccess, Record, SideCache
 from steelyard.records.values import Count, Value
-
-
-class ExecutableEntry(Value):
-    """One program of the data plane."""
-
-    name: str = Field(description="Its name")
-    path: str | None = Field(description="Where it is, null where it is missing")
-    hint: str | None = Field(description="How to get it, null where it is there")
-
-
-class DoctorDocument(Record):
-    """What a machine can and cannot measure: `steelyard doctor --json`."""
-
-    KIND: ClassVar[str] = "doctor"
-
-    executables: list[ExecutableEntry] = Field(description="Programs of the data plane")
-    capabilities: list[Capability] = Field(
-        description="Capabilities of the host, and how to enable missing ones"
-    )
-    sources: list[dict[str, JsonValue]] | None = Field(
-        description="Output of `steelyard-probe sources` for each source, null without the program"
-    )
 
 
 class HealthCheckDocument(Record):
