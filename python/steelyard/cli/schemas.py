@@ -13,6 +13,7 @@ from steelyard.decide import RunScore, SuiteScore
 from steelyard.machine.checks.rule import MachineCheck
 from steelyard.machine.compare import MachineDiff
 from steelyard.machine.doctor import Diagnosis
+from steelyard.numa.map import MapOf
 from steelyard.records import Record, document_schemas
 from steelyard.records.schemas import schema_text
 
@@ -21,6 +22,7 @@ RESULTS: tuple[Any, ...] = (
     Installed,
     MachineCheck,
     MachineDiff,
+    MapOf,
     Preflight,
     Paged[PressureMatrix],
     Removal,

@@ -12,7 +12,6 @@ from steelyard.cli.documents.experiment import ExperimentAnswerDocument, Experim
 from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
     HealthCheckDocument,
-    NumaMapDocument,
 )
 from steelyard.cli.documents.numa import NumaExperimentDocument, NumaPlanDocument
 from steelyard.cli.documents.scaling import ScalingDocument
@@ -27,7 +26,6 @@ DOCUMENTS: tuple[type[Record], ...] = (
     KnobListDocument,
     ListDocument,
     NumaExperimentDocument,
-    NumaMapDocument,
     NumaPlanDocument,
     RestorationDocument,
     ScalingDocument,
@@ -45,7 +43,6 @@ __all__ = [
     "KnobListDocument",
     "ListDocument",
     "NumaExperimentDocument",
-    "NumaMapDocument",
     "NumaPlanDocument",
     "RestorationDocument",
     "ScalingDocument",
