@@ -10,6 +10,7 @@ from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
 from steelyard.cli.documents import DOCUMENTS
 from steelyard.decide import RunScore, SuiteScore
+from steelyard.experiment.numa.scenarios import NumaPlan
 from steelyard.machine.checks.rule import MachineCheck
 from steelyard.machine.compare import MachineDiff
 from steelyard.machine.doctor import Diagnosis
@@ -23,6 +24,7 @@ RESULTS: tuple[Any, ...] = (
     MachineCheck,
     MachineDiff,
     MapOf,
+    NumaPlan,
     Preflight,
     Paged[PressureMatrix],
     Removal,

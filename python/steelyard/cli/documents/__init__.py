@@ -13,7 +13,7 @@ from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
     HealthCheckDocument,
 )
-from steelyard.cli.documents.numa import NumaExperimentDocument, NumaPlanDocument
+from steelyard.cli.documents.numa import NumaExperimentDocument
 from steelyard.cli.documents.scaling import ScalingDocument
 from steelyard.cli.documents.tuning import KnobListDocument, RestorationDocument, SoftSkuStateDocument
 from steelyard.records import Record
@@ -26,7 +26,6 @@ DOCUMENTS: tuple[type[Record], ...] = (
     KnobListDocument,
     ListDocument,
     NumaExperimentDocument,
-    NumaPlanDocument,
     RestorationDocument,
     ScalingDocument,
     SoftSkuStateDocument,
@@ -43,7 +42,6 @@ __all__ = [
     "KnobListDocument",
     "ListDocument",
     "NumaExperimentDocument",
-    "NumaPlanDocument",
     "RestorationDocument",
     "ScalingDocument",
     "SoftSkuStateDocument",

@@ -14,7 +14,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from steelyard._base import format_cpu_list
 from steelyard.experiment.numa.production import Agreement, Cost
 from steelyard.experiment.numa.scenarios import SOLO, Scenarios
 from steelyard.experiment.numa.verdict import Matters, Performance, Verdict
@@ -98,7 +97,7 @@ def render_plan(scenarios: Scenarios, command: Sequence[str], co_runners: Sequen
     """Return the scenarios of a machine, with the command line of each."""
     parts: list[RenderableType] = [
         Text(
-            f"Nodes {scenarios.first} and {scenarios.second}, distance {scenarios.distance};"
+            f"Nodes {scenarios.first_node} and {scenarios.second_node}, distance {scenarios.distance};"
             f" {scenarios.cores} cores for X"
         )
     ]
@@ -115,21 +114,21 @@ def render_plan(scenarios: Scenarios, command: Sequence[str], co_runners: Sequen
     )
     for each in scenarios.scenarios:
         table.add_row(
-            str(each.number),
-            format_cpu_list(each.cpus),
+            str(each.scenario),
+            each.cpus,
             f"node {each.memory_node}",
             f"{each.local_ratio:.0%}",
             fmt.MISSING if each.caches is None else str(each.caches),
             fmt.MISSING if each.score is None else f"{each.score:.2f}",
-            format_cpu_list(each.co_runner_cpus) or fmt.MISSING,
+            each.co_runner_cpus or fmt.MISSING,
         )
     parts.append(table)
     for each in scenarios.scenarios:
-        there = f"steelyard-exec --cpus {format_cpu_list(each.cpus)} --memory-nodes {each.memory_node} --"
-        line = f"{each.number}  {there} {shlex.join(command)}"
+        there = f"steelyard-exec --cpus {each.cpus} --memory-nodes {each.memory_node} --"
+        line = f"{each.scenario}  {there} {shlex.join(command)}"
         parts.append(safe(line))
-        if each.number not in SOLO:
-            beside = f"steelyard-exec --cpus {format_cpu_list(each.co_runner_cpus)} --"
+        if each.scenario not in SOLO:
+            beside = f"steelyard-exec --cpus {each.co_runner_cpus} --"
             parts += [safe(f"   beside {beside} {co_runner}") for co_runner in co_runners]
     parts += [safe(f"!  {note}") for note in scenarios.notes]
     return Group(*parts)
