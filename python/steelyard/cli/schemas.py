@@ -17,10 +17,12 @@ from steelyard.machine.doctor import Diagnosis
 from steelyard.numa.map import MapOf
 from steelyard.records import Record, document_schemas
 from steelyard.records.schemas import schema_text
+from steelyard.tune.deploy.results import KnobList, Restoration, SoftSkuState
 
 RESULTS: tuple[Any, ...] = (
     Diagnosis,
     Installed,
+    KnobList,
     MachineCheck,
     MachineDiff,
     MapOf,
@@ -28,7 +30,9 @@ RESULTS: tuple[Any, ...] = (
     Preflight,
     Paged[PressureMatrix],
     Removal,
+    Restoration,
     RunScore,
+    SoftSkuState,
     SuiteScore,
 )
 """Results that ``--json`` prints as they are, in the order of their kinds."""

@@ -15,7 +15,6 @@ from steelyard.cli.documents.machine import (
 )
 from steelyard.cli.documents.numa import NumaExperimentDocument
 from steelyard.cli.documents.scaling import ScalingDocument
-from steelyard.cli.documents.tuning import KnobListDocument, RestorationDocument, SoftSkuStateDocument
 from steelyard.records import Record
 
 DOCUMENTS: tuple[type[Record], ...] = (
@@ -23,12 +22,9 @@ DOCUMENTS: tuple[type[Record], ...] = (
     ExperimentAnswerDocument,
     ExperimentPlanDocument,
     HealthCheckDocument,
-    KnobListDocument,
     ListDocument,
     NumaExperimentDocument,
-    RestorationDocument,
     ScalingDocument,
-    SoftSkuStateDocument,
     SuiteComparisonDocument,
 )
 """Every document, in the order of its kind."""
@@ -39,11 +35,8 @@ __all__ = [
     "ExperimentAnswerDocument",
     "ExperimentPlanDocument",
     "HealthCheckDocument",
-    "KnobListDocument",
     "ListDocument",
     "NumaExperimentDocument",
-    "RestorationDocument",
     "ScalingDocument",
-    "SoftSkuStateDocument",
     "SuiteComparisonDocument",
 ]
