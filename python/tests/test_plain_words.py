@@ -71,9 +71,6 @@ WORDS = (
 
 KEPT = {
     ("python/steelyard/machine/checks/rule.py", 'UNKNOWN = "untold"'): "outcome in `machine check --json`",
-    ("python/steelyard/cli/documents/machine.py", "`untold` (not measured)"): "the same outcome, described",
-    ("python/steelyard/cli/documents/machine.py", "untold: list["): "key of `machine diff --json`",
-    ("python/steelyard/machine/compare.py", '"untold": ['): "the same key, written",
     ("python/steelyard/report/counters/document.py", '"told_by_perf": ['): "key of a report of counters",
 }
 

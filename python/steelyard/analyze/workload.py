@@ -314,12 +314,12 @@ def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list
             continue
         known = measured.get(finding.part)
         ratio = known.ratio if known else None
-        if known is not None and not known.pressure:
+        if known is not None and not known.is_pressure_point:
             # Of all CPUs, or of all memory: not of the one CPU, node or limit that the finding is about.
             ratio = None
         points[finding.part] = PressurePoint(finding.part, ratio, finding.claim, finding.sure, finding.id)
     for part, known in measured.items():
-        if known.pressure and part not in points:
+        if known.is_pressure_point and part not in points:
             points[part] = PressurePoint(part, known.ratio, known.evidence)
     return list(points.values())
 

@@ -12,6 +12,8 @@ from typing import Any
 from steelyard._base import EnvironmentLacksError, ExitCode, WorkloadFailedError, command_text, executable
 from steelyard.cli.leftovers import put_back
 from steelyard.cli.output import print_json, show_answer
+from steelyard.machine import diagnose
+from steelyard.machine.doctor import Diagnosis, Program
 
 EXECUTABLES = (
     "steelyard-cache",
@@ -26,13 +28,13 @@ EXECUTABLES = (
 _TIMEOUT_S = 30.0
 
 
-def _executables() -> list[dict[str, Any]]:
+def _executables() -> list[Program]:
     rows = []
     for name in EXECUTABLES:
         try:
-            rows.append({"name": name, "path": str(executable(name)), "hint": None})
+            rows.append(Program(name, str(executable(name)), None))
         except EnvironmentLacksError as error:
-            rows.append({"name": name, "path": None, "hint": error.hint})
+            rows.append(Program(name, None, error.hint))
     return rows
 
 
@@ -52,24 +54,15 @@ def _sources() -> list[dict[str, Any]] | None:
 
 def show_doctor(*, as_json: bool, runs: Path = Path("runs")) -> int:
     """Print the diagnosis; 0 when benchmarks can run here, 3 where an executable is missing."""
-    from steelyard.machine import diagnose
-
     put_back()
     executables, sources = _executables(), _sources()
     capabilities = diagnose(sources=sources, runs=runs)
     if as_json:
-        print_json(
-            {
-                "executables": executables,
-                "capabilities": [capability.as_json() for capability in capabilities],
-                "sources": sources,
-            },
-            kind="doctor",
-        )
+        print_json(Diagnosis(executables, capabilities, sources))
     else:
         from steelyard.report.machine.doctor import answer
 
-        lacks = [f"{one['name']} is missing: {one['hint']}" for one in executables if one["path"] is None]
+        lacks = [f"{one.name} is missing: {one.hint}" for one in executables if one.path is None]
         show_answer(answer(capabilities, lacks=lacks), None)
-    complete = all(program["path"] for program in executables)
+    complete = all(program.path for program in executables)
     return int(ExitCode.OK if complete else ExitCode.ENVIRONMENT)

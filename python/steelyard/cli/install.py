@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from steelyard._base import ExitCode, SteelyardError, UsageError
 from steelyard.bench import declaration, tiers, undo
-from steelyard.bench.stack.install import Options, install, recipe_of, uninstall
+from steelyard.bench.stack.install import Installed, NotInstalled, Options, install, recipe_of, uninstall
 from steelyard.bench.stack.recipe import Recipe
 from steelyard.cli.output import complain, print_json, show_answer
 from steelyard.cli.progress import shown
@@ -45,17 +45,8 @@ def install_and_show(words: list[str], options: Options, *, as_json: bool) -> in
     for refused in failed.values():
         complain(refused)
     if as_json:
-        print_json(
-            {
-                "installed": [record.model_dump(mode="json") for record in done],
-                "failed": [
-                    {"benchmark": name, "reason": refused.message, "hint": refused.hint}
-                    for name, refused in failed.items()
-                ],
-                "nothing_needed": free,
-            },
-            kind="install",
-        )
+        reasons = [NotInstalled(name, refused.message, refused.hint) for name, refused in failed.items()]
+        print_json(Installed(done, reasons, free))
     else:
         _show(done, free)
     return int(max((refused.exit_code for refused in failed.values()), default=ExitCode.OK))
@@ -114,15 +105,7 @@ def uninstall_and_show(name: str, *, packages: bool, as_json: bool) -> int:
         raise UsageError(f"unknown benchmark {name!r}", hint="steelyard list shows benchmarks")
     removal = uninstall(name, packages=packages)
     if as_json:
-        print_json(
-            {
-                "benchmark": removal.benchmark,
-                "payload_bytes": removal.payload_bytes,
-                "packages": list(removal.packages),
-                "kept": list(removal.kept),
-            },
-            kind="uninstall",
-        )
+        print_json(removal)
         return int(ExitCode.OK)
     parts = [f"{removal.payload_bytes / 2**20:.0f} MiB of files"] if removal.payload_bytes else []
     parts += [f"packages {', '.join(removal.packages)}"] if removal.packages else []

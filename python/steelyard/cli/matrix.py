@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import ExitCode, SteelyardError, UsageError
+from steelyard._base.documents import Paged
 from steelyard.analyze.pressure.limits import Limits, with_set
 from steelyard.analyze.workload import read_health
 from steelyard.bench import tiers
@@ -38,9 +39,8 @@ def show_matrix(request: CharacterizeRequest, *, report: Path | None, as_json: b
     elif request.tier is not None or hooks or request.chosen:
         flag = "--tier" if request.tier is not None else "--set-limit" if hooks else "--set"
         raise UsageError(f"{flag} is for a suite that is run: this one has been")
-    from steelyard.analyze.pressure.matrix import row_of
+    from steelyard.analyze.pressure.matrix import PressureMatrix, row_of
     from steelyard.report.pressure.answer import answer
-    from steelyard.report.pressure.document import document
     from steelyard.report.template import page_path
 
     suite, runs = suite_files.load(folder)
@@ -56,10 +56,7 @@ def show_matrix(request: CharacterizeRequest, *, report: Path | None, as_json: b
     page = page_path(report) if report is not None and rows else None
     if as_json:
         page_of(said, page)
-        print_json(
-            {"suite_id": suite.suite_id, **document(rows), "report": None if page is None else str(page)},
-            kind="pressure_matrix",
-        )
+        print_json(Paged(PressureMatrix(suite.suite_id, rows), page))
     elif rows:
         show_answer(said, page)
     if not rows:

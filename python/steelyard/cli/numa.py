@@ -81,10 +81,11 @@ def map_(
     from steelyard.cli.output import print_json
     from steelyard.machine.sources import machine_of
     from steelyard.numa import map_of
+    from steelyard.numa.map import MapOf
 
     numa_map = map_of(machine_of(machine), _health(health))
     if as_json:
-        print_json({"machine": machine, **numa_map.document()}, kind="numa_map")
+        print_json(MapOf(machine, numa_map))
     else:
         from steelyard.report.numa import map_answer
 

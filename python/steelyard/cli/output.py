@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import SCHEMA_VERSION, ExitCode, SteelyardError
+from steelyard._base.documents import as_document
 from steelyard.cli.formats import Format, Writing, writing
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ def examples(*lines: str) -> str:
     return f"\b\nExamples:\n{shown}\n\n{EXIT_CODES}"
 
 
-def print_json(document: Any, *, kind: str | None = None) -> None:
-    """Write one JSON document to standard output; ``kind`` names its schema in ``schemas/``."""
+def print_json(result: Any, *, kind: str | None = None) -> None:
+    """Write a result as one JSON document to standard output; ``kind`` names the schema of one without."""
     head = {} if kind is None else {"schema_version": SCHEMA_VERSION, "kind": kind}
+    document = as_document(result)
     text = json.dumps({**head, **document} if head else document, indent=2, allow_nan=False)
     # At once: an interrupt leaves no half document behind.
     sys.stdout.write(text + "\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError
+from steelyard._base.documents import as_document
 from steelyard.bench import declaration, runs
 from steelyard.bench.colocation import manifest as colocations
 from steelyard.bench.suites import suite as suite_files
@@ -47,14 +48,9 @@ class RunView:
             "status_reason": run.status_reason,
             "verdict": run.verdict.model_dump(mode="json") if run.verdict else None,
             "metrics": {name: metric.model_dump(mode="json") for name, metric in run.metrics.items()},
-            "score": score_document(self.score),
+            "score": as_document(self.score),
             "report": str(self.report) if self.report else None,
         }
-
-
-def score_document(score: "Score | Refusal | None") -> dict[str, Any] | None:
-    """Return a score, or why there is none, as ``--json`` shows it."""
-    return None if score is None else score.as_json()
 
 
 def baseline_for(name: str | None, benchmarks: Sequence[str]) -> "Baseline | None":
@@ -192,7 +188,7 @@ def print_score(name: str, run_score: "Score") -> None:
 
 def show_score(name: str, folder: Path, *, baseline: str | None, as_json: bool) -> int:
     """Show the score of one run or suite, or why it has none."""
-    from steelyard.decide import Refusal, score
+    from steelyard.decide import Refusal, RunScore, score
 
     directory = runs.find(name, folder)
     if suite_files.is_suite(directory):
@@ -202,7 +198,7 @@ def show_score(name: str, folder: Path, *, baseline: str | None, as_json: bool) 
     run = runs.load(directory)
     run_score = score([run], baseline_for(baseline, [run.benchmark]))
     if as_json:
-        print_json({"run_id": run.run_id, "score": score_document(run_score)}, kind="run_score")
+        print_json(RunScore(run.run_id, run_score))
     elif isinstance(run_score, Refusal):
         print(f"{run.run_id}: no score: {run_score.reason}")
     else:

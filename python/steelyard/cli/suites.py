@@ -143,20 +143,13 @@ def show_report(directory: Path, page: Path | None, *, baseline: str | None, as_
 
 def show_score(directory: Path, *, baseline: str | None, as_json: bool) -> int:
     """Show the scores of a suite, or why it has none."""
-    from steelyard.decide import Score
+    from steelyard.decide import Score, SuiteScore
     from steelyard.report.format import plain
 
     suite, scores, _ = weighed(directory, _baseline(directory, baseline))
     overall = suite.overall
     if as_json:
-        print_json(
-            {
-                "suite_id": suite.suite_id,
-                "overall": overall.model_dump(mode="json") if overall else None,
-                "scores": {name: reports.score_document(score) for name, score in scores.items()},
-            },
-            kind="suite_score",
-        )
+        print_json(SuiteScore(suite.suite_id, overall, scores))
     else:
         for name, score in scores.items():
             if isinstance(score, Score):

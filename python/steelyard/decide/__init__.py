@@ -9,14 +9,16 @@ Not here: running anything, and drawing.
 """
 
 from steelyard.decide.baseline import Baseline, find_baseline, load_baselines
-from steelyard.decide.score import Overall, Refusal, Score, overall, score
+from steelyard.decide.score import Overall, Refusal, RunScore, Score, SuiteScore, overall, score
 from steelyard.decide.suite import weigh
 
 __all__ = [
     "Baseline",
     "Overall",
     "Refusal",
+    "RunScore",
     "Score",
+    "SuiteScore",
     "find_baseline",
     "load_baselines",
     "overall",

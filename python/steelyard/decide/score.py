@@ -8,11 +8,11 @@ not alike is not compared, and the mean is not taken over the benchmarks that ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from steelyard.decide.baseline import Baseline, BaselineResult, difference, medians
-from steelyard.records import Level, Run, RunStatus
+from steelyard.records import Level, Run, RunStatus, SuiteOverall
 from steelyard.stats.intervals import (
     RATIO_COUNT,
     RatioInterval,
@@ -92,10 +92,6 @@ class Score:
     best_part: ScorePart | None = None
     """The part with the largest ratio."""
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for ``--json``."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -103,9 +99,31 @@ class Refusal:
 
     reason: str
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for ``--json``."""
-        return asdict(self)
+
+@dataclass(frozen=True, slots=True)
+class RunScore:
+    """The score of a run: `steelyard score RUN --json`."""
+
+    KIND: ClassVar[str] = "run_score"
+
+    run_id: str
+    """The run."""
+    score: Score | Refusal
+    """The score, or the reason why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteScore:
+    """The scores of a suite: `steelyard score SUITE --json`."""
+
+    KIND: ClassVar[str] = "suite_score"
+
+    suite_id: str
+    """The suite."""
+    overall: SuiteOverall | None
+    """The overall score, None where there is none yet."""
+    scores: dict[str, Score | Refusal]
+    """Each member's score, or why it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +146,6 @@ class Overall:
     """The member with the smallest score, and that score."""
     best: ScorePart | None = None
     """The member with the largest score, and that score."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for ``--json``."""
-        return asdict(self)
 
 
 def score(

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
 
+from steelyard._base.documents import INLINE, printed
 from steelyard.machine.features import Effect, Feature, Scalar, features
 from steelyard.records import Machine
 
@@ -30,14 +31,21 @@ class Difference:
     """One value that differs."""
 
     key: str
+    """Stable name of the value."""
     noun: str
+    """The value in words."""
     a: Scalar
+    """Value of A."""
     b: Scalar
+    """Value of B."""
     unit: str | None
+    """Unit of both, None for none."""
     ratio: float | None
     """b / a, ``None`` unless both are positive numbers."""
     effect: Effect
+    """Likely effect."""
     why: str
+    """Why it matters."""
 
     @property
     def distance(self) -> float:
@@ -50,11 +58,17 @@ class NotComparable:
     """One value that at least one machine lacks."""
 
     key: str
+    """Stable name of the value."""
     noun: str
+    """The value in words."""
     a: Scalar
+    """Value of A."""
     b: Scalar
+    """Value of B."""
     unit: str | None
+    """Unit of both, None for none."""
     reason: str
+    """Why a value is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +78,28 @@ class MachineComparison:
     differences: list[Difference]
     """Most telling first."""
     not_comparable: list[NotComparable]
+    """Values that at least one of them lacks."""
     same: int
-    """Values that are the same."""
+    """Number of values that are the same."""
 
     @property
+    @printed
     def is_same(self) -> bool:
         """Return whether nothing differs that may move a result."""
         return all(difference.effect is Effect.IDENTITY for difference in self.differences)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "is_same": self.is_same,
-            "same": self.same,
-            "differences": [
-                {**asdict(difference), "effect": difference.effect.name.lower()}
-                for difference in self.differences
-            ],
-            "untold": [asdict(feature) for feature in self.not_comparable],
-        }
+
+@dataclass(frozen=True, slots=True)
+class MachineDiff:
+    """What differs between two machines: `steelyard machine diff --json`."""
+
+    KIND: ClassVar[str] = "machine_diff"
+
+    a: str
+    """The one machine, as it was named."""
+    b: str
+    """The other."""
+    comparison: MachineComparison = field(metadata=INLINE)
 
 
 def compare_machines(a: Machine, b: Machine) -> MachineComparison:

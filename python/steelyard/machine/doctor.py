@@ -16,10 +16,10 @@ import resource
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from steelyard._base import REPAIR_HINT
 from steelyard.machine import attempts, cgroups
@@ -56,15 +56,39 @@ class Capability:
     area: str
     """``telemetry``, ``counters``, ``running`` or ``conditions``."""
     name: str
+    """What it is called."""
     status: Status
+    """Whether the host has it."""
     finding: str
     """The finding, one sentence."""
     enable: str | None = None
     """How to get it, ``None`` where there is nothing to do or nothing can be done."""
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for ``--json``."""
-        return asdict(self)
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program of the data plane."""
+
+    name: str
+    """Its name."""
+    path: str | None
+    """Where it is, None where it is missing."""
+    hint: str | None
+    """How to get it, None where it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a machine can and cannot measure: `steelyard doctor --json`."""
+
+    KIND: ClassVar[str] = "doctor"
+
+    executables: list[Program]
+    """Programs of the data plane."""
+    capabilities: list[Capability]
+    """Capabilities of the host, and how to enable missing ones."""
+    sources: list[dict[str, Any]] | None
+    """Output of ``steelyard-probe sources`` for each source, None without the program."""
 
 
 @dataclass(frozen=True, slots=True)

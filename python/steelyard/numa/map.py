@@ -6,10 +6,11 @@ In: a `Machine`, and a `HealthResult` of it if there is one. Out: `NumaMap`. Dis
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from steelyard._base import EnvironmentLacksError, UsageError, parse_cpu_list
+from steelyard._base.documents import INLINE, printed
 from steelyard.numa.distances import Table, locality_ratios
 from steelyard.records import HealthResult, Machine, MemoryAccess, NumaNode, SideCache
 
@@ -18,16 +19,34 @@ _READ = "read"
 
 @dataclass(frozen=True)
 class MapNode:
-    """One node."""
+    """One NUMA node."""
 
     id: int
+    """Its number."""
     cpus: str
-    """As the kernel lists them; empty for memory without CPUs."""
+    """Its CPUs as the kernel lists them; empty for memory without CPUs."""
     cpu_count: int
+    """Number of its CPUs."""
     memory_bytes: int | None
+    """Its memory, None where it is not known."""
     access: MemoryAccess | None
     """What the firmware (HMAT) says of its memory, seen from its nearest CPUs."""
     side_caches: list[SideCache]
+    """Caches in front of its memory."""
+    latency_ns: float | None = None
+    """Load-to-use latency of its memory that a health check measured."""
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Read bandwidth between two nodes."""
+
+    cpu_node: int
+    """Node of the CPUs."""
+    memory_node: int
+    """Node of the memory."""
+    read_bytes_per_s: float
+    """What a health check measured."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +54,11 @@ class NumaMap:
     """The nodes of a machine, in the order of their numbers."""
 
     nodes: list[MapNode]
+    """Nodes in the order of their numbers."""
     distances: Table | None
     """From the CPUs of a node (row) to the memory of a node (column); None with the reason in ``missing``."""
-    read_bytes_per_s: dict[tuple[int, int], float] = field(default_factory=dict)
-    """Read bandwidth that a health check measured, by number of the node of CPUs and that of memory."""
-    latency_ns: dict[int, float] = field(default_factory=dict)
-    """Load-to-use latency of its memory that a health check measured, by number of the node."""
+    bandwidth: list[Bandwidth] = field(default_factory=list)
+    """What a health check measured, by number of the node of CPUs and that of memory."""
     missing: dict[str, str] = field(default_factory=dict)
     """Why ``distances``, ``latency`` or ``bandwidth`` are absent."""
 
@@ -49,43 +67,44 @@ class NumaMap:
         """Return the numbers of the nodes; they may have gaps."""
         return [node.id for node in self.nodes]
 
-    def score_span(self) -> tuple[float, float] | None:
-        """Return the lowest and the highest score that a task can have here, None without distances.
+    @property
+    def read_bytes_per_s(self) -> dict[tuple[int, int], float]:
+        """Return the bandwidth by numbers: of the node of CPUs, and of that of memory."""
+        return {(each.cpu_node, each.memory_node): each.read_bytes_per_s for each in self.bandwidth}
+
+    @property
+    @printed
+    def score_min(self) -> float | None:
+        """Return the lowest locality score that a task can have here, None without distances.
 
         Only CPUs and memory that are there count: a node without CPUs is nobody's own.
         """
+        return min(self._scores(), default=None)
+
+    @property
+    @printed
+    def score_max(self) -> float | None:
+        """Return the highest one."""
+        return max(self._scores(), default=None)
+
+    def _scores(self) -> list[float]:
         if self.distances is None:
-            return None
+            return []
         ratios = locality_ratios(self.distances)
         rows = [place for place, node in enumerate(self.nodes) if node.cpu_count]
         columns = [place for place, node in enumerate(self.nodes) if node.memory_bytes != 0]
-        if not rows or not columns:
-            return None
-        possible = [ratios[i][j] for i in rows for j in columns]
-        return min(possible), max(possible)
+        return [ratios[i][j] for i in rows for j in columns]
 
-    def document(self) -> dict[str, Any]:
-        """Return the map as JSON values."""
-        span = self.score_span()
-        return {
-            "nodes": [
-                asdict(node)
-                | {
-                    "access": None if node.access is None else node.access.model_dump(mode="json"),
-                    "side_caches": [cache.model_dump(mode="json") for cache in node.side_caches],
-                    "latency_ns": self.latency_ns.get(node.id),
-                }
-                for node in self.nodes
-            ],
-            "distances": self.distances,
-            "score_min": None if span is None else span[0],
-            "score_max": None if span is None else span[1],
-            "bandwidth": [
-                {"cpu_node": cpus, "memory_node": memory, "read_bytes_per_s": rate}
-                for (cpus, memory), rate in sorted(self.read_bytes_per_s.items())
-            ],
-            "missing": self.missing,
-        }
+
+@dataclass(frozen=True)
+class MapOf:
+    """The nodes of a machine: `steelyard numa map --json`."""
+
+    KIND: ClassVar[str] = "numa_map"
+
+    machine: str
+    """The machine, as it was named."""
+    map: NumaMap = field(metadata=INLINE)
 
 
 def map_of(machine: Machine, health: HealthResult | None = None) -> NumaMap:
@@ -101,7 +120,7 @@ def map_of(machine: Machine, health: HealthResult | None = None) -> NumaMap:
         )
     missing: dict[str, str] = {}
     distances = _distances(machine.numa_nodes, missing)
-    bandwidth: dict[tuple[int, int], float] = {}
+    bandwidth: list[Bandwidth] = []
     latency: dict[int, float] = {}
     if health is None:
         missing["latency"] = missing["bandwidth"] = (
@@ -113,10 +132,11 @@ def map_of(machine: Machine, health: HealthResult | None = None) -> NumaMap:
             raise UsageError("the health check is of a machine with other nodes")
         bandwidth = _bandwidth(health, missing)
         latency = _latency(health, missing)
-    return NumaMap([_node(node) for node in machine.numa_nodes], distances, bandwidth, latency, missing)
+    nodes = [_node(node, latency.get(node.id)) for node in machine.numa_nodes]
+    return NumaMap(nodes, distances, bandwidth, missing)
 
 
-def _node(node: NumaNode) -> MapNode:
+def _node(node: NumaNode, latency_ns: float | None) -> MapNode:
     return MapNode(
         id=node.id,
         cpus=node.cpus,
@@ -124,6 +144,7 @@ def _node(node: NumaNode) -> MapNode:
         memory_bytes=node.memory_bytes,
         access=node.access,
         side_caches=node.side_caches,
+        latency_ns=latency_ns,
     )
 
 
@@ -144,16 +165,17 @@ def _distances(nodes: list[NumaNode], missing: dict[str, str]) -> Table | None:
     return [list(map(float, row)) for row in rows]
 
 
-def _bandwidth(health: HealthResult, missing: dict[str, str]) -> dict[tuple[int, int], float]:
+def _bandwidth(health: HealthResult, missing: dict[str, str]) -> list[Bandwidth]:
     if health.memory_bandwidth is None:
         missing["bandwidth"] = health.missing.get("memory_bandwidth", "the health check did not measure it")
-        return {}
+        return []
     rows = [row for row in health.memory_bandwidth.rows if row.kernel == _READ]
-    return {
-        (row.cpu_node, row.memory_node): row.rate_bytes_per_s.median
+    found = [
+        Bandwidth(row.cpu_node, row.memory_node, row.rate_bytes_per_s.median)
         for row in rows
         if row.rate_bytes_per_s is not None
-    }
+    ]
+    return sorted(found, key=lambda each: (each.cpu_node, each.memory_node))
 
 
 def _latency(health: HealthResult, missing: dict[str, str]) -> dict[int, float]:
@@ -172,10 +194,10 @@ def bandwidth_distances(numa_map: NumaMap) -> Table:
 
     Raises UsageError when a pair was not measured.
     """
-    ids = numa_map.ids
+    ids, measured = numa_map.ids, numa_map.read_bytes_per_s
     table: Table = []
     for node in numa_map.nodes:
-        rates = [numa_map.read_bytes_per_s.get((node.id, memory)) for memory in ids]
+        rates = [measured.get((node.id, memory)) for memory in ids]
         if node.cpu_count == 0:
             # Nothing runs there: its row has no weight, whatever it holds.
             rates = [1e9] * len(ids)

@@ -36,19 +36,19 @@ _NAMES_OF_A_REASON = 4
 def map_answer(numa_map: NumaMap) -> Answer:
     """Return nodes, distances, and what was measured or why it was not."""
     count = len(numa_map.nodes)
-    span = numa_map.score_span()
+    lowest, highest = numa_map.score_min, numa_map.score_max
     says = "all memory is local, and every score is 1" if count == 1 else ""
-    if count > 1 and span is not None:
-        says = f"scores can be from {span[0]:.3f} to {span[1]:.3f}"
+    if count > 1 and lowest is not None:
+        says = f"scores can be from {lowest:.3f} to {highest:.3f}"
     sections = [Section("nodes", "Nodes", (_nodes(numa_map),))]
     if numa_map.distances is not None:
         about = "From CPUs (row) to memory (column)."
         sections.append(Section("distances", "Distances", _distances(numa_map), about))
-    if numa_map.read_bytes_per_s:
-        memory = sorted({pair[1] for pair in numa_map.read_bytes_per_s})
+    if measured := numa_map.read_bytes_per_s:
+        memory = sorted({pair[1] for pair in measured})
         rows = {
-            str(cpus): [numa_map.read_bytes_per_s.get((cpus, id_)) for id_ in memory]
-            for cpus in sorted({pair[0] for pair in numa_map.read_bytes_per_s})
+            str(cpus): [measured.get((cpus, id_)) for id_ in memory]
+            for cpus in sorted({pair[0] for pair in measured})
         }
         shown = _square([str(id_) for id_ in memory], rows, "bytes/s")
         sections.append(Section("bandwidth", "Measured read bandwidth", (shown,)))
@@ -79,7 +79,7 @@ def _nodes(numa_map: NumaMap) -> Table:
             node.cpus or "none: memory only",
             node.memory_bytes,
             None if node.access is None else node.access.read_latency_ns,
-            numa_map.latency_ns.get(node.id),
+            node.latency_ns,
         )
         for node in numa_map.nodes
     ]

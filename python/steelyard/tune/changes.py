@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard._base import WorkloadFailedError, held_back
@@ -150,14 +151,26 @@ def _why(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def differences(writes: Sequence[Write]) -> list[tuple[str, str, str | None]]:
-    """Return where the machine differs from ``writes``: place, wanted, found (None: cannot be read)."""
-    found: list[tuple[str, str, str | None]] = []
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A place where a machine differs from what is to be written."""
+
+    place: str
+    """A file, a register, or a command."""
+    wanted: str
+    """What is to be written."""
+    found: str | None
+    """What is there, None where it cannot be read."""
+
+
+def differences(writes: Sequence[Write]) -> list[Difference]:
+    """Return where the machine differs from ``writes``."""
+    found: list[Difference] = []
     for cell, text in writes:
         try:
             now: str | None = cell.read()
         except OSError:
             now = None
         if now != text:
-            found.append((_place(cell.address), text, now))
+            found.append(Difference(_place(cell.address), text, now))
     return found

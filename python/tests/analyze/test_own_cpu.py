@@ -44,7 +44,7 @@ def test_busy_neighbours_are_no_pressure_of_a_run(used: float) -> None:
     seen = _served(used, has_load=False, foreign_load=True)
     pressed = intensities(seen, None).cpu
     assert pressed.ratio == pytest.approx(used)
-    assert not pressed.pressure
+    assert not pressed.is_pressure_point
     assert pressed.evidence.startswith(f"the servers used {100 * used:.0f} % of 2 CPUs, other processes")
     assert blame(seen).neighbours == pytest.approx(2 * (0.98 - used))
     assert not {"cpu-bound", "kernel-heavy"} & {finding.id for finding in explain(seen)}
@@ -52,7 +52,7 @@ def test_busy_neighbours_are_no_pressure_of_a_run(used: float) -> None:
 
 def test_a_run_that_uses_the_cpus_itself_is_limited_by_them() -> None:
     seen = _served(0.95, has_load=False)
-    assert intensities(seen, None).cpu.pressure
+    assert intensities(seen, None).cpu.is_pressure_point
     assert "cpu-bound" in {finding.id for finding in explain(seen)}
 
 

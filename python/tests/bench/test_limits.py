@@ -275,9 +275,9 @@ def test_a_run_meets_the_limit_of_its_hook(runner, disk: str, tmp_path: Path) ->
     assert not Path(limit["cgroup"]).exists()
     assert list(runner.state.glob("steelyard/undo/*")) == []
     row = row_of(live.directory, run, None)
-    assert row.worst is not None
-    assert "set for the run by blkio" in (row.worst.disk_bandwidth.limit_source or "")
-    assert "disk" in row.resources
+    assert row.parts is not None
+    assert "set for the run by blkio" in (row.parts.disk_bandwidth.limit or "")
+    assert "disk" in row.pressure_points
 
 
 def test_who_writes_beside_a_limited_run_is_no_pressure_of_it(runner, disk: str, tmp_path: Path) -> None:
@@ -299,12 +299,12 @@ def test_who_writes_beside_a_limited_run_is_no_pressure_of_it(runner, disk: str,
         neighbour.wait()
     assert code in (0, 1), stderr
     row = row_of(live.directory, live.run(), None)
-    assert row.worst is not None
-    found = row.worst.disk_bandwidth
-    assert found.limit_source == "1 MB/s set for the run by blkio"
+    assert row.parts is not None
+    found = row.parts.disk_bandwidth
+    assert found.limit == "1 MB/s set for the run by blkio"
     assert found.ratio is not None, found.reason
     # The probe, in the run's group, writes what it records.
-    assert not found.pressure, found.evidence
+    assert not found.is_pressure_point, found.evidence
 
 
 def test_a_limit_that_cannot_be_set_is_refused_before_the_run(runner) -> None:

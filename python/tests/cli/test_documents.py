@@ -10,22 +10,35 @@ import pytest
 from steelyard._base import schemas_dir
 from steelyard.cli.documents import DOCUMENTS
 from steelyard.cli.main import invoke
-from steelyard.records import Record
+from steelyard.cli.schemas import RESULTS
+from steelyard.records import document_schemas
 from steelyard.records.schemas import schema_text
 from tests.cli.suites import write_suite
 from tests.report.runs import write_run
 
 GOLDEN = schemas_dir() / "golden"
-MODELS = {model.KIND: model for model in DOCUMENTS}
+TEXTS = {model.KIND: schema_text(model) for model in DOCUMENTS} | {
+    document_schemas.kind_of(result): document_schemas.schema_text(result) for result in RESULTS
+}
+"""The schema of each kind, as it is generated."""
 
 
 def hold(document: dict[str, Any]) -> None:
-    """Fail unless ``document`` fits the schema of its kind and holds only what the model declares."""
-    kind = document["kind"]
-    schema = json.loads((schemas_dir() / f"{kind}.schema.json").read_text())
-    jsonschema.Draft202012Validator(schema).validate(document)
-    again = MODELS[kind].model_validate(document).model_dump(mode="json", exclude_unset=True)
-    assert again == document
+    """Fail unless ``document`` fits the schema of its kind and holds only what that declares."""
+    schema = json.loads((schemas_dir() / f"{document['kind']}.schema.json").read_text())
+    jsonschema.Draft202012Validator(closed(schema)).validate(document)
+
+
+def closed(schema: Any) -> Any:
+    """Return a schema whose objects have no other fields: readers take those of a newer minor version."""
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {name: closed(part) for name, part in schema.items()}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        parts["additionalProperties"] = False
+    return parts
 
 
 @pytest.fixture(scope="module")
@@ -89,23 +102,25 @@ def test_every_document_is_printed_by_some_test() -> None:
         *("experiment_answer", "experiment_plan", "health_check", "install", "numa_experiment", "numa_plan"),
         *("knob_list", "softsku_state", "restoration", "uninstall"),
     }
-    assert printed | elsewhere == set(MODELS)
+    assert printed | elsewhere == set(TEXTS)
 
 
-@pytest.mark.parametrize("model", DOCUMENTS, ids=lambda model: model.KIND)
-def test_golden_document_fits_its_schema(model: type[Record]) -> None:
-    hold(json.loads((GOLDEN / f"{model.KIND}.json").read_text()))
+@pytest.mark.parametrize("kind", TEXTS)
+def test_golden_document_fits_its_schema(kind: str) -> None:
+    hold(json.loads((GOLDEN / f"{kind}.json").read_text()))
 
 
-@pytest.mark.parametrize("model", DOCUMENTS, ids=lambda model: model.KIND)
-def test_schema_file_is_what_the_model_generates(model: type[Record]) -> None:
-    text = (schemas_dir() / f"{model.KIND}.schema.json").read_text()
-    assert text == schema_text(model), "run: make schemas"
+@pytest.mark.parametrize("kind", TEXTS)
+def test_schema_file_is_what_is_generated(kind: str) -> None:
+    text = (schemas_dir() / f"{kind}.schema.json").read_text()
+    assert text == TEXTS[kind], "run: make schemas"
 
 
 def test_what_is_not_declared_is_noticed() -> None:
     document = json.loads((GOLDEN / "run_score.json").read_text())
-    with pytest.raises(AssertionError):
+    with pytest.raises(jsonschema.ValidationError, match="undeclared"):
         hold({**document, "undeclared": 1})
+    with pytest.raises(jsonschema.ValidationError, match="undeclared"):
+        hold({**document, "score": {**document["score"], "undeclared": 1}})
     with pytest.raises(jsonschema.ValidationError):
         hold({name: value for name, value in document.items() if name != "run_id"})

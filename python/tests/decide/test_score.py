@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from steelyard import records
 from steelyard._base import RecordError, SteelyardError, UsageError, data_dir, schemas_dir
+from steelyard._base.documents import as_document
 from steelyard.bench import declaration
 from steelyard.decide import Baseline, Refusal, Score, find_baseline, load_baselines, overall, score
 from steelyard.decide.baseline import build
@@ -76,7 +77,7 @@ def test_a_score_is_the_result_over_the_baseline() -> None:
     assert (answer.ratio, answer.value, answer.baseline_value, answer.runs) == (2.5, 2500.0, 1000.0, 1)
     assert (answer.ratio_low, answer.reservations) == (None, ())
     assert "median of 3 runs, spread 20.0 %" in answer.provenance
-    assert json.loads(json.dumps(answer.as_json()))["baseline"] == "test machine"
+    assert json.loads(json.dumps(as_document(answer)))["baseline"] == "test machine"
 
 
 SEVEN = (1900.0, 2000.0, 2100.0, 1950.0, 2050.0, 2010.0, 1990.0)
@@ -120,7 +121,7 @@ def test_a_score_says_how_noisy_and_how_sound_the_baseline_is() -> None:
     assert answer.baseline_spread_ratio == pytest.approx(0.3)
     assert answer.baseline_ratios == pytest.approx((0.9, 1.0, 1.2))
     assert (answer.spread_ratio, answer.baseline_date) == (None, reference.date.isoformat())
-    shown = answer.as_json()
+    shown = as_document(answer)
     assert (shown["baseline_runs"], shown["baseline_spread_ratio"]) == (3, pytest.approx(0.3))
 
 
@@ -150,8 +151,8 @@ def test_the_worst_and_the_best_part_stand_beside_a_score() -> None:
     answer = score([with_parts(1.5, 4.2)], reference)
     assert isinstance(answer, Score)
     assert answer.ratio == 1.0
-    assert answer.as_json()["worst_part"] == {"name": "memory_per_s", "ratio": 0.75}
-    assert answer.as_json()["best_part"] == {"name": "rpc_per_s", "ratio": 2.1}
+    assert as_document(answer)["worst_part"] == {"name": "memory_per_s", "ratio": 0.75}
+    assert as_document(answer)["best_part"] == {"name": "rpc_per_s", "ratio": 2.1}
 
 
 def test_where_less_is_better_the_ratio_is_turned_round() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from steelyard._base.documents import as_document
 from steelyard.machine import Attempts, Capability, Status, diagnose
 from steelyard.machine.attempts import Refusal
 from steelyard.machine.doctor import telemetry
@@ -223,7 +224,7 @@ def test_this_machine_is_diagnosed_without_harm() -> None:
     assert {"io_uring", "hardware counters", "profile clock", "other load", "separate CPUs"} <= set(found)
     for one in found.values():
         assert one.finding
-        assert one.as_json()["status"] in ("yes", "partly", "no")
+        assert as_document(one)["status"] in ("yes", "partly", "no")
 
 
 def test_the_table_shows_everything_and_takes_no_markup_from_outside() -> None:

@@ -14,10 +14,11 @@ import pytest
 from rich.console import Console
 
 from steelyard._base import EnvironmentLacksError, UsageError, executable
+from steelyard._base.documents import as_document
 from steelyard.cli.main import invoke
 from steelyard.machine.snapshot import snapshot
 from steelyard.numa import NumaMap, ScoreRequest, map_of, measure
-from steelyard.numa.map import bandwidth_distances
+from steelyard.numa.map import Bandwidth, bandwidth_distances
 from steelyard.numa.score import locality_scores
 from steelyard.records import HealthResult, Machine, NumaScore, parse, read
 from steelyard.report.answer.terminal import terminal
@@ -89,13 +90,13 @@ def test_maps_of_recorded_machines(name: str) -> None:
     numa_map = map_of(snapshot(recorded(name)))
     nodes, lowest = MACHINES[name]
     assert len(numa_map.nodes) == nodes
-    span = numa_map.score_span()
+    span = (numa_map.score_min, numa_map.score_max)
     if lowest is None:
-        assert span is None
+        assert span == (None, None)
         assert numa_map.missing["distances"] == "the kernel reports distances to 2 nodes and shows 1"
     else:
         assert span == (pytest.approx(lowest), 1.0)
-    assert json.loads(json.dumps(numa_map.document()))["score_min"] == (None if span is None else span[0])
+    assert json.loads(json.dumps(as_document(numa_map)))["score_min"] == span[0]
     shown = text_of(terminal(map_answer(numa_map)))
     assert ("every score is 1." in shown) == (nodes == 1)
 
@@ -184,13 +185,13 @@ def test_measured_bandwidth_stands_beside_distances_and_can_take_their_place() -
         for node in health.machine.nodes
     ]
     numa_map = map_of(machine.model_copy(update={"numa_nodes": nodes}), health)
-    assert numa_map.latency_ns
+    assert any(node.latency_ns for node in numa_map.nodes)
     assert all(pair[0] in ids for pair in numa_map.read_bytes_per_s)
-    rates = {(i, j): 1e9 * (3 if i == j else 1) for i in ids for j in ids}
+    rates = [Bandwidth(i, j, 1e9 * (3 if i == j else 1)) for i in ids for j in ids]
     filled = NumaMap(numa_map.nodes, numa_map.distances, rates)
     table = bandwidth_distances(filled)
     assert table[0][0] == pytest.approx(1 / 3)
-    holes = NumaMap(numa_map.nodes, numa_map.distances, {})
+    holes = NumaMap(numa_map.nodes, numa_map.distances, [])
     if any(node.cpu_count for node in numa_map.nodes):
         with pytest.raises(UsageError, match="every pair"):
             bandwidth_distances(holes)

@@ -16,9 +16,10 @@ Not here: what to do about it (rules), what a resource's saturation cost (profil
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
+from steelyard._base.documents import NOT_PRINTED
 from steelyard.analyze.conditions import Conditions, CpuSetUse, DiskUse, NetworkUse
 from steelyard.analyze.counters.smt import split_utilisation, used_capacity
 from steelyard.analyze.own_cpu import blame
@@ -61,18 +62,18 @@ THRESHOLDS = {
 class Pressure:
     """How near a part of the machine came to its limit."""
 
-    part: str
+    part: str = field(metadata=NOT_PRINTED)
     ratio: float | None
-    """Use over limit."""
-    limit_source: str | None
-    """Whose limit: measured, stated, line rate ..."""
+    """Use over limit, None where there is no limit or no measurement."""
+    limit: str | None
+    """Whose limit: measured, stated, line rate ...; None without one."""
     evidence: str
     """What was seen, in words and human units."""
     reason: str | None
     """Why there is no ratio, None where there is one."""
-    pressure: bool
-    """Whether it is a pressure point."""
-    binding: bool = True
+    is_pressure_point: bool
+    """Whether it holds the workload back."""
+    binding: bool = field(default=True, metadata=NOT_PRINTED)
     """Whether the limit holds for all who use it together: loopback's is that of one connection."""
 
 
@@ -121,7 +122,7 @@ def intensities(
 
 def pressure_points(intensities: Intensities) -> list[str]:
     """Return the parts that are pressure points, the one furthest above its threshold first."""
-    pressing = [each for each in intensities.parts() if each.pressure]
+    pressing = [each for each in intensities.parts() if each.is_pressure_point]
     return [each.part for each in sorted(pressing, key=lambda each: -_excess(each))]
 
 
@@ -141,7 +142,7 @@ def over_phases(phases: Mapping[str, Intensities]) -> Intensities:
     for each in fields(Intensities):
         name, pressure = max(
             ((name, getattr(parts, each.name)) for name, parts in phases.items()),
-            key=lambda pair: (pair[1].pressure, pair[1].ratio is not None, pair[1].ratio or 0.0),
+            key=lambda pair: (pair[1].is_pressure_point, pair[1].ratio is not None, pair[1].ratio or 0.0),
         )
         evidence = (
             f"in {name}: {pressure.evidence}" if len(phases) > 1 and pressure.evidence else pressure.evidence
@@ -265,7 +266,7 @@ def _dram_bandwidth(used: Quantity | None, stated: Limits, health: HealthResult 
         reason = used.missing if used is not None else None
         return replace(
             _missing("dram_bandwidth", reason or "no counters of memory traffic were read"),
-            limit_source=_limit_text(limit) if limit.value else None,
+            limit=_limit_text(limit) if limit.value else None,
         )
     evidence = f"{_bytes(used.value)}/s read and written"
     if not limit.value:
@@ -311,7 +312,7 @@ def _disk_bandwidth(
     pressures = [_one_disk(disk, disk.device in rotating, stated, health) for disk in conditions.disks]
     known = [each for each in (*limited, *pressures) if each.ratio is not None]
     unknown = [each for each in limited if each.ratio is None]
-    if unknown and not any(each.pressure for each in known):
+    if unknown and not any(each.is_pressure_point for each in known):
         # A limit that was set is the nearest one there is: others say nothing in its place.
         return unknown[0]
     if known:
@@ -327,7 +328,7 @@ def _limited_disk(disk: LimitedDisk) -> Pressure:
     used, read, written = disk.used_ratio, disk.read_bytes_per_s.value, disk.written_bytes_per_s.value
     if used.value is None or read is None or written is None:
         missing = _missing("disk_bandwidth", used.missing or "not recorded")
-        return replace(missing, limit_source=_limit_text(limit))
+        return replace(missing, limit=_limit_text(limit))
     evidence = f"{disk.limit.device}: the run's processes read {_bytes(read)}/s and wrote {_bytes(written)}/s"
     return _held("disk_bandwidth", used.value, _limit_text(limit), evidence)
 
@@ -372,7 +373,7 @@ def _network(
     pressures = [_one_link(link, stated, health, peaks.get(link.interface)) for link in conditions.network]
     known = [each for each in pressures if each.ratio is not None]
     if known:
-        return max(known, key=lambda each: (each.pressure, each.ratio or 0.0))
+        return max(known, key=lambda each: (each.is_pressure_point, each.ratio or 0.0))
     busiest = max(
         zip(conditions.network, pressures, strict=True),
         key=lambda pair: max(
@@ -399,7 +400,7 @@ def _one_link(link: NetworkUse, stated: Limits, health: HealthResult | None, pea
     held = _held("network", rate / limit.value, f"{limit.source}, {_bytes(limit.value)}/s", evidence)
     # Loopback has no line: what one connection was measured at is no limit of several. A stated limit is one.
     has_line = link.interface != "lo" or link.interface in stated.network_bytes_per_s
-    return held if has_line else replace(held, pressure=False, binding=False)
+    return held if has_line else replace(held, is_pressure_point=False, binding=False)
 
 
 def _percent(ratio: float) -> str:

@@ -14,9 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from steelyard import telemetry
 from steelyard._base import SteelyardError, data_dir
+from steelyard._base.documents import printed
 from steelyard.analyze.conditions import observe
 from steelyard.analyze.pressure.intensities import (
     Intensities,
@@ -42,7 +44,9 @@ class Difference:
     """A resource that is a pressure point here and not in the paper, or the other way round."""
 
     resource: str
+    """`cpu`, `dram`, `disk` or `network`."""
     here: bool
+    """Whether it is one here."""
     why: str
     """What was seen of it here."""
 
@@ -52,32 +56,52 @@ class Row:
     """One workload. Without telemetry it has no intensities, and ``missing`` says why."""
 
     benchmark: str
+    """Which benchmark."""
     run_id: str
+    """Its run."""
     steps: Mapping[str, Intensities]
-    worst: Intensities | None
+    """Each step's parts."""
+    parts: Intensities | None
+    """The worst step by part, None where ``missing`` says why."""
     published: tuple[str, ...] | None
     """Resources that the paper names, None for a workload that it does not have."""
     missing: str | None = None
+    """Why there are no figures, None where there are."""
     objections: tuple[str, ...] = ()
     """Why the run's result is invalid: what others did on the machine is in its intensities, too."""
 
     @property
-    def resources(self) -> tuple[str, ...]:
+    @printed
+    def pressure_points(self) -> tuple[str, ...]:
         """Return the resources that are pressure points here, in the paper's order."""
-        if self.worst is None:
+        if self.parts is None:
             return ()
-        points = pressure_points(self.worst)
+        points = pressure_points(self.parts)
         return tuple(name for name, parts in RESOURCES.items() if any(part in points for part in parts))
 
+    @property
+    @printed
     def differences(self) -> list[Difference]:
         """Return where this row and the paper's differ; none where there is nothing to compare."""
-        if self.published is None or self.worst is None:
+        if self.published is None or self.parts is None:
             return []
         return [
-            Difference(name, name in self.resources, _evidence(self.worst, parts))
+            Difference(name, name in self.pressure_points, _evidence(self.parts, parts))
             for name, parts in RESOURCES.items()
-            if (name in self.resources) != (name in self.published)
+            if (name in self.pressure_points) != (name in self.published)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class PressureMatrix:
+    """The pressure point matrix of a suite: `steelyard characterize --suite --json`."""
+
+    KIND: ClassVar[str] = "pressure_matrix"
+
+    suite_id: str
+    """The suite's run."""
+    rows: Sequence[Row]
+    """Its complete runs."""
 
 
 def _evidence(worst: Intensities, parts: Sequence[str]) -> str:
@@ -87,7 +111,7 @@ def _evidence(worst: Intensities, parts: Sequence[str]) -> str:
 def _words(pressure: Pressure) -> str:
     text = pressure.evidence or pressure.reason or "not measured"
     if pressure.ratio is not None:
-        return f"{text} ({pressure.ratio * 100:.0f} % of its limit: {pressure.limit_source})"
+        return f"{text} ({pressure.ratio * 100:.0f} % of its limit: {pressure.limit})"
     return f"{text} ({pressure.reason})" if pressure.evidence and pressure.reason else text
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import steelyard
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, without_escapes
@@ -309,14 +309,45 @@ def judge(name: str, run: "Run") -> SmokeRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
-    """What ``uninstall`` removed."""
+class NotInstalled:
+    """A benchmark that could not be installed."""
 
     benchmark: str
+    """Which benchmark."""
+    reason: str
+    """Why."""
+    hint: str | None
+    """What to do, None where nothing helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What was installed, and what was not: `steelyard install --json`."""
+
+    KIND: ClassVar[str] = "install"
+
+    installed: list[Installation]
+    """Installed benchmarks."""
+    failed: list[NotInstalled]
+    """Benchmarks that were not installed."""
+    nothing_needed: list[str]
+    """Benchmarks that need nothing but Steelyard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What was removed: `steelyard uninstall --json`."""
+
+    KIND: ClassVar[str] = "uninstall"
+
+    benchmark: str
+    """Which benchmark."""
     payload_bytes: int
+    """Disk space that its files took."""
     packages: tuple[str, ...]
+    """Packages that were removed."""
     kept: tuple[str, ...]
-    """What it left, with the reason."""
+    """What was left, each with the reason."""
 
 
 def uninstall(name: str, *, packages: bool, manager: Callable[[], Manager] = find_manager) -> Removal:

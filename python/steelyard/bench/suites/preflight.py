@@ -9,12 +9,13 @@ Not here: what a run takes by its settings (``footprint``), drawing (``report.pr
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import ClassVar
 
 from steelyard._base import SteelyardError
+from steelyard._base.documents import printed
 from steelyard.bench import runs as run_files
 from steelyard.bench.footprint import free_bytes
 from steelyard.bench.launch import SEED, Plan
@@ -36,42 +37,53 @@ class MemberPreflight:
     """What one run of a member will take."""
 
     benchmark: str
+    """Which benchmark."""
     time_least_s: float | None
-    """None where nothing says how long it takes."""
+    """Time at the least, None where nothing says how long it takes."""
     time_most_s: float | None
+    """Time at the most, None where it is not known."""
     past_runs: int
-    """Earlier runs whose median time this is, 0: by the settings."""
+    """Earlier runs with the same settings on this machine whose median time this is; 0: by the settings."""
     untimed: str
     """What comes on top of the time by the settings; empty for little, or with earlier runs."""
     memory_bytes: int | None
+    """Memory, None where the benchmark does not state it."""
     disk_bytes: int | None
+    """Disk space, None where the benchmark does not state it."""
     stays_bytes: int
-    """Disk space of what is kept for later runs, which is part of that."""
+    """Disk space of what is kept for later runs, part of ``disk_bytes``."""
     not_installed: list[str]
     """Software that is not here."""
     misfit: str | None
     """Why it will not be run, None where it will."""
     hint: str | None
-    """What to do about that."""
+    """What to do about that, None for nothing."""
     advice: str
     """What this machine has that the settings leave unused; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What a request will take."""
+    """What a suite or benchmark will take: `steelyard run --preflight --json`."""
+
+    KIND: ClassVar[str] = "preflight"
 
     name: str
+    """Suite or benchmark."""
     tier: str
+    """How long its runs are."""
     repeats: int
+    """Runs of each member."""
     memory_bytes: int
     """Memory that this machine, or its cgroup, has."""
     memory_is_limited: bool
     """Whether that is a cgroup's limit."""
     free_disk_bytes: int
+    """Free disk space for runs."""
     folder: str
-    """Where the disk space is free: the folder of runs."""
+    """Where it is free: the folder of runs."""
     members: list[MemberPreflight]
+    """Members in the order in which they run."""
 
     @property
     def ready(self) -> list[MemberPreflight]:
@@ -79,12 +91,14 @@ class Preflight:
         return [member for member in self.members if member.misfit is None]
 
     @property
+    @printed
     def time_least_s(self) -> float | None:
         """Return the time of all runs at the least, None where it is not known of any."""
         known = [member.time_least_s for member in self.ready if member.time_least_s is not None]
         return self.repeats * sum(known) if known else None
 
     @property
+    @printed
     def time_most_s(self) -> float | None:
         """Return the time at the most, None where a member has no such bound."""
         times = [member.time_most_s for member in self.ready]
@@ -93,11 +107,13 @@ class Preflight:
         return self.repeats * sum(time for time in times if time is not None)
 
     @property
+    @printed
     def stays_bytes(self) -> int:
         """Return the disk space of what all members keep for later runs."""
         return sum(member.stays_bytes for member in self.ready)
 
     @property
+    @printed
     def disk_most_bytes(self) -> int:
         """Return the disk space that is taken at once at most: by a member, and what those before keep."""
         kept = most = 0
@@ -105,16 +121,6 @@ class Preflight:
             most = max(most, kept + (member.disk_bytes or 0))
             kept += member.stays_bytes
         return most
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            **asdict(self),
-            "time_least_s": self.time_least_s,
-            "time_most_s": self.time_most_s,
-            "disk_most_bytes": self.disk_most_bytes,
-            "stays_bytes": self.stays_bytes,
-        }
 
 
 def look(name: str, repeats: int, plans: Sequence[Plan], machine: Machine, out: Path) -> Preflight:

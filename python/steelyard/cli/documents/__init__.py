@@ -9,71 +9,34 @@ is such a record with its report.
 
 from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparisonDocument
 from steelyard.cli.documents.experiment import ExperimentAnswerDocument, ExperimentPlanDocument
-from steelyard.cli.documents.installation import InstallDocument, UninstallDocument
 from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
-    DoctorDocument,
     HealthCheckDocument,
-    MachineCheckDocument,
-    MachineDiffDocument,
-    NumaMapDocument,
 )
-from steelyard.cli.documents.numa import NumaExperimentDocument, NumaPlanDocument
-from steelyard.cli.documents.preflight import PreflightDocument
-from steelyard.cli.documents.pressure_matrix import PressureMatrixDocument
+from steelyard.cli.documents.numa import NumaExperimentDocument
 from steelyard.cli.documents.scaling import ScalingDocument
-from steelyard.cli.documents.score import RunScoreDocument, SuiteScoreDocument
-from steelyard.cli.documents.tuning import KnobListDocument, RestorationDocument, SoftSkuStateDocument
 from steelyard.records import Record
 
 DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
-    DoctorDocument,
     ExperimentAnswerDocument,
     ExperimentPlanDocument,
     HealthCheckDocument,
-    InstallDocument,
-    KnobListDocument,
     ListDocument,
-    MachineCheckDocument,
-    MachineDiffDocument,
     NumaExperimentDocument,
-    NumaMapDocument,
-    NumaPlanDocument,
-    PreflightDocument,
-    PressureMatrixDocument,
-    RestorationDocument,
-    RunScoreDocument,
     ScalingDocument,
-    SoftSkuStateDocument,
     SuiteComparisonDocument,
-    SuiteScoreDocument,
-    UninstallDocument,
 )
 """Every document, in the order of its kind."""
 
 __all__ = [
     "DOCUMENTS",
     "ComparisonDocument",
-    "DoctorDocument",
     "ExperimentAnswerDocument",
     "ExperimentPlanDocument",
     "HealthCheckDocument",
-    "InstallDocument",
-    "KnobListDocument",
     "ListDocument",
-    "MachineCheckDocument",
-    "MachineDiffDocument",
     "NumaExperimentDocument",
-    "NumaMapDocument",
-    "NumaPlanDocument",
-    "PreflightDocument",
-    "PressureMatrixDocument",
-    "RestorationDocument",
-    "RunScoreDocument",
     "ScalingDocument",
-    "SoftSkuStateDocument",
     "SuiteComparisonDocument",
-    "SuiteScoreDocument",
-    "UninstallDocument",
 ]

@@ -1,4 +1,4 @@
-"""What ``steelyard numa experiment --json`` prints, and what it plans."""
+"""What ``steelyard numa experiment --json`` prints."""
 
 from typing import ClassVar
 
@@ -7,36 +7,6 @@ from pydantic import Field
 from steelyard.records import Record, RunStatus
 from steelyard.records.experiment import ExperimentMetric, ExperimentPlan
 from steelyard.records.values import Count, Value
-
-
-class ScenarioEntry(Value):
-    """One scenario of a machine."""
-
-    scenario: Count = Field(description="From 1 to 6, as published")
-    cpus: str = Field(description="CPUs of the workload, as a list")
-    memory_node: Count = Field(description="Node that its memory is bound to")
-    local_ratio: float = Field(description="Share of its memory that is local to its CPUs")
-    score: float | None = Field(
-        description="Its NUMA score by the firmware's distances, null where it tells none"
-    )
-    caches: Count | None = Field(
-        description="Last-level caches that its CPUs are of, null where they are not known"
-    )
-    co_runner_cpus: str | None = Field(description="CPUs of a co-runner, null in scenarios 1 to 3")
-
-
-class NumaPlanDocument(Record):
-    """The six scenarios between two nodes of a machine."""
-
-    KIND: ClassVar[str] = "numa_plan"
-
-    machine: str = Field(description="`live`, or where the machine was recorded")
-    first_node: Count = Field(description="Node of the workload's CPUs in scenarios 1 and 3")
-    second_node: Count = Field(description="Node of its memory in scenario 3")
-    distance: Count = Field(description="From the first node to the second; a node's own is 10")
-    cores: Count = Field(description="Cores of the workload")
-    scenarios: list[ScenarioEntry] = Field(description="From 1 to 6")
-    notes: list[str] = Field(description="What to know of this machine")
 
 
 class BarEntry(Value):

@@ -17,7 +17,6 @@ from steelyard._base import (
     ResultSaysNoError,
     UsageError,
     command_text,
-    format_cpu_list,
 )
 from steelyard._base.request import resumed
 from steelyard.bench.clock import SystemClock
@@ -28,7 +27,7 @@ from steelyard.cli.output import page_of, print_json, print_path, show_answer
 from steelyard.experiment import engine
 from steelyard.experiment.numa import design
 from steelyard.experiment.numa.production import Agreement, agreements, finding_of
-from steelyard.experiment.numa.scenarios import Scenarios
+from steelyard.experiment.numa.scenarios import NumaPlan
 from steelyard.experiment.numa.verdict import Verdict, verdicts
 from steelyard.experiment.numa.workload import ScenarioTrials
 from steelyard.experiment.request.fields import ScenarioRequest
@@ -160,37 +159,13 @@ def show(
 def _show_plan(request: ScenarioRequest, *, as_json: bool) -> int:
     scenarios = scenarios_asked(request)
     if as_json:
-        print_json(plan_document(scenarios, request.root), kind="numa_plan")
+        print_json(NumaPlan("live" if request.root is None else str(request.root), scenarios))
         return int(ExitCode.OK)
     from steelyard.report.experiment.scenarios import plan_answer
 
     command = request.words or ("COMMAND",)
     show_answer(plan_answer(scenarios, command, request.co_runners or ("CO-RUNNER",)), None)
     return int(ExitCode.OK)
-
-
-def plan_document(scenarios: Scenarios, root: Path | None) -> dict[str, Any]:
-    """Return what ``--plan --json`` shows."""
-    return {
-        "machine": "live" if root is None else str(root),
-        "first_node": scenarios.first,
-        "second_node": scenarios.second,
-        "distance": scenarios.distance,
-        "cores": scenarios.cores,
-        "scenarios": [
-            {
-                "scenario": each.number,
-                "cpus": format_cpu_list(each.cpus),
-                "memory_node": each.memory_node,
-                "local_ratio": each.local_ratio,
-                "score": each.score,
-                "caches": each.caches,
-                "co_runner_cpus": format_cpu_list(each.co_runner_cpus) or None,
-            }
-            for each in scenarios.scenarios
-        ],
-        "notes": list(scenarios.notes),
-    }
 
 
 def document(found: Found, page: Path | None) -> dict[str, Any]:

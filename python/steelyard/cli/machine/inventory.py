@@ -49,12 +49,12 @@ def show_machine(root: Path | None, *, as_json: bool) -> int:
 
 def show_diff(a: str, b: str, out: Path, *, as_json: bool) -> int:
     """Print what differs between two machines; 1 when something that moves results does."""
-    from steelyard.machine.compare import compare_machines
+    from steelyard.machine.compare import MachineDiff, compare_machines
 
     machines = [find(name, out) for name in (a, b)]
     comparison = compare_machines(*machines)
     if as_json:
-        print_json({"a": a, "b": b, **comparison.as_json()}, kind="machine_diff")
+        print_json(MachineDiff(a, b, comparison))
     else:
         from steelyard.report.machine.table import machine_line
         from steelyard.report.machine.views import diff_answer
@@ -69,14 +69,12 @@ def show_check(
 ) -> int:
     """Print what the rules say of a machine; 1 when one says no."""
     from steelyard.machine.checks.registry import all_rules, check
+    from steelyard.machine.checks.rule import MachineCheck
 
     answers = check(find(name, out), all_rules(), ignore=ignore)
     says_no = any(answer.says_no(strict=strict) for answer in answers)
     if as_json:
-        print_json(
-            {"machine": name, "is_ok": not says_no, "answers": [answer.as_json() for answer in answers]},
-            kind="machine_check",
-        )
+        print_json(MachineCheck(name, not says_no, answers))
     else:
         from steelyard.report.machine.views import check_answer
 

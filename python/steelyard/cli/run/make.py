@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError, UsageError, WorkloadFailedError, command_text
+from steelyard._base.documents import as_document
 from steelyard.bench import declaration, runs, tiers
 from steelyard.bench.launch import Attempt, Launched, execute, request_of
 from steelyard.bench.request import RunRequest
@@ -115,7 +116,7 @@ def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str,
             from steelyard.decide import score
             from steelyard.stats.intervals import median_interval
 
-            scored = reports.score_document(score(counted, baseline))
+            scored = as_document(score(counted, baseline))
         for metric in headline if counted else ():
             values = [run.metrics[metric].value for run in counted if metric in run.metrics]
             known = [value for value in values if value is not None]

@@ -25,7 +25,7 @@ def show_preflight(request: RunRequest, *, as_json: bool) -> int:
     plans = plan(request, machine)
     found = preflight.look(request.name, request.repeat, plans, machine, request.out)
     if as_json:
-        print_json(found.as_json(), kind="preflight")
+        print_json(found)
     else:
         show_answer(answer(found), None)
     return int(ExitCode.OK if len(found.ready) == len(found.members) else ExitCode.NO)

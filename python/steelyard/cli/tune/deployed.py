@@ -9,7 +9,6 @@ import difflib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError, ExitCode, UsageError
@@ -19,6 +18,7 @@ from steelyard.records.tuning import TuningLack
 from steelyard.report import format as fmt
 from steelyard.tune.begin import entry_of
 from steelyard.tune.changes import Write, apply_and_keep, differences
+from steelyard.tune.deploy.results import KnobList, Restoration, SoftSkuState
 from steelyard.tune.deploy.softsku import read_softsku
 from steelyard.tune.knobs import Knob, Lacking, find
 from steelyard.tune.knobs.user import read_user_file
@@ -35,12 +35,7 @@ def list_knobs(root: Path, user_file: Path | None, *, as_json: bool) -> int:
     entries = [entry_of(knob) for knob in knobs.values()]
     lacks = [TuningLack(name=one.name, reason=one.reason) for one in lacking]
     if as_json:
-        document = {
-            "root": str(root),
-            "knobs": [one.model_dump() for one in entries],
-            "lacking": [one.model_dump() for one in lacks],
-        }
-        print_json(document, kind="knob_list")
+        print_json(KnobList(root, entries, lacks))
     else:
         from steelyard.report.tune.knobs import knobs_answer
 
@@ -91,7 +86,8 @@ def apply_softsku(softsku: Path, user_file: Path | None, root: Path, *, as_json:
             print(f"steelyard: {line}", file=sys.stderr)
         writes, programs = _writes(wanted.levels, user_file, root)
         apply_and_keep(writes, name="softsku", root=root)
-    _tell(softsku, [], programs, other, checked=len(wanted.levels) - len(programs), as_json=as_json)
+    state = SoftSkuState(softsku, [], programs, other)
+    _tell(state, checked=len(wanted.levels) - len(programs), as_json=as_json)
     return int(ExitCode.OK)
 
 
@@ -99,40 +95,26 @@ def verify_softsku(softsku: Path, user_file: Path | None, root: Path, *, as_json
     """Compare the machine with a soft SKU; 1 where it differs."""
     wanted = read_softsku(softsku)
     writes, programs = _writes(wanted.levels, user_file, root)
-    found = [{"place": place, "wanted": text, "found": now} for place, text, now in differences(writes)]
+    found = differences(writes)
     other, checked = wanted.differences(machines.snapshot(root)), len(wanted.levels) - len(programs)
-    _tell(softsku, found, programs, other, checked=checked, as_json=as_json)
+    _tell(SoftSkuState(softsku, found, programs, other), checked=checked, as_json=as_json)
     return int(ExitCode.NO if found or not checked else ExitCode.OK)
 
 
-def _tell(
-    softsku: Path,
-    found: list[dict[str, Any]],
-    programs: list[str],
-    other: list[str],
-    *,
-    checked: int,
-    as_json: bool,
-) -> None:
-    for line in other:
+def _tell(state: SoftSkuState, *, checked: int, as_json: bool) -> None:
+    for line in state.other_machine:
         print(f"steelyard: another kind of machine: {line}", file=sys.stderr)
     if as_json:
-        document = {
-            "softsku": str(softsku),
-            "differences": found,
-            "programs_own": programs,
-            "other_machine": other,
-        }
-        print_json(document, kind="softsku_state")
+        print_json(state)
         return
-    for one in found:
-        print(f"{one['place']}: {one['found'] or 'cannot be read'}, not {one['wanted']}")
-    if not found and checked:
+    for one in state.differences:
+        print(f"{one.place}: {one.found or 'cannot be read'}, not {one.wanted}")
+    if not state.differences and checked:
         print(f"the machine has the values of {fmt.several(checked, 'knob')} of the soft SKU")
     if not checked:
         print("the soft SKU has no knob of the machine")
-    if programs:
-        print(f"not compared, as they are a program's or unknown here: {', '.join(programs)}")
+    if state.programs_own:
+        print(f"not compared, as they are a program's or unknown here: {', '.join(state.programs_own)}")
 
 
 def restore_all(*, as_json: bool) -> int:
@@ -153,7 +135,7 @@ def restore_all(*, as_json: bool) -> int:
     failed = [line for line in lines if not line.startswith(undo.UNDID)]
     if as_json:
         done = [line for line in lines if line.startswith(undo.UNDID)]
-        print_json({"undone": done, "failed": failed, "in_use": living}, kind="restoration")
+        print_json(Restoration(done, failed, living))
     else:
         for line in [*lines, *living] or ([] if waiting else ["nothing to undo"]):
             print(line)

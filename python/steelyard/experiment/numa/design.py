@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard._base import UsageError, format_cpu_list
+from steelyard._base import UsageError
 from steelyard.experiment.numa.scenarios import SOLO, Scenario, Scenarios
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentPlacement
 
@@ -58,14 +58,14 @@ def arm_name(scenario: int, co_runner: str | None, *, is_alone: bool) -> str:
 
 def _placement(scenario: Scenario, co_runner: str | None) -> ExperimentPlacement:
     return ExperimentPlacement(
-        scenario=scenario.number,
-        cpus=format_cpu_list(scenario.cpus),
+        scenario=scenario.scenario,
+        cpus=scenario.cpus,
         memory_nodes=str(scenario.memory_node),
         local_ratio=scenario.local_ratio,
         score=scenario.score,
         caches=scenario.caches,
         co_runner=co_runner,
-        co_runner_cpus=None if co_runner is None else format_cpu_list(scenario.co_runner_cpus),
+        co_runner_cpus=None if co_runner is None else scenario.co_runner_cpus,
     )
 
 

@@ -21,9 +21,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-from steelyard._base import EnvironmentLacksError, UsageError, format_cpu_list
+from steelyard._base import EnvironmentLacksError, UsageError, format_cpu_list, parse_cpu_list
+from steelyard._base.documents import INLINE
 from steelyard.bench.placement.homes import cache_groups
 from steelyard.machine.layout import Core, Layout
 
@@ -42,44 +44,58 @@ LEAST_CORES = 2
 class Scenario:
     """One placement."""
 
-    number: int
+    scenario: int
     """From 1 to 6, as published."""
-    cpus: tuple[int, ...]
-    """Of X, ascending."""
+    cpus: str
+    """CPUs of X, as a list."""
     memory_node: int
-    """Of X."""
+    """Node that its memory is bound to."""
     local_ratio: float
+    """Share of its memory that is local to its CPUs."""
     score: float | None
-    """X's NUMA score by the distances of the firmware; None where it tells none."""
+    """Its NUMA score by the distances of the firmware; None where it tells none."""
     caches: int | None
-    """Last-level caches that X's CPUs are of; None where the machine does not tell of them."""
-    co_runner_cpus: tuple[int, ...]
-    """Y's, ascending; empty in scenarios 1 to 3."""
+    """Last-level caches that its CPUs are of; None where the machine does not tell of them."""
+    co_runner_cpus: str | None
+    """CPUs of Y, None in scenarios 1 to 3."""
 
     @property
     def base(self) -> int:
         """Return the scenario of `SOLO` with the same placement of X."""
-        return self.number if self.number in SOLO else self.number - len(SOLO)
+        return self.scenario if self.scenario in SOLO else self.scenario - len(SOLO)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenarios:
     """The scenarios between two nodes of one machine."""
 
-    first: int
-    """The node of X's CPUs in scenarios 1 and 3."""
-    second: int
+    first_node: int
+    """Node of X's CPUs in scenarios 1 and 3."""
+    second_node: int
+    """Node of its memory in scenario 3."""
     distance: int
     """From the first node's CPUs to the second node's memory; a node's own is 10."""
     cores: int
-    """Of X."""
+    """Cores of X."""
     scenarios: tuple[Scenario, ...]
+    """From 1 to 6."""
     notes: tuple[str, ...] = ()
     """What a reader should know of this machine."""
 
     def numbered(self, number: int) -> Scenario:
         """Return a scenario by its number."""
         return self.scenarios[number - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class NumaPlan:
+    """The six scenarios between two nodes of a machine: `steelyard numa experiment --plan --json`."""
+
+    KIND: ClassVar[str] = "numa_plan"
+
+    machine: str
+    """`live`, or where the machine was recorded."""
+    scenarios: Scenarios = field(metadata=INLINE)
 
 
 def scenarios_of(
@@ -110,13 +126,13 @@ def scenarios_of(
         memory = second if base == 3 else first
         made.append(
             Scenario(
-                number=number,
-                cpus=_cpus(x, every_thread=every_thread),
+                scenario=number,
+                cpus=format_cpu_list(_cpus(x, every_thread=every_thread)),
                 memory_node=memory,
                 local_ratio=LOCAL_RATIO[base],
                 score=_score(layout, x, memory),
                 caches=len({core.cache for core in x}) if all(core.cache for core in x) else None,
-                co_runner_cpus=_cpus(rest, every_thread=every_thread),
+                co_runner_cpus=format_cpu_list(_cpus(rest, every_thread=every_thread)) or None,
             )
         )
     notes = _notes(layout, by_node, (first, second), made)
@@ -204,6 +220,7 @@ def _notes(
         notes.append(f"node {pair[0]} has {sizes[0]} cores and node {pair[1]} {sizes[1]}: the rest stay idle")
     if layout.distance(*pair) == UNREACHABLE:
         notes.append("the firmware does not tell the distance between these nodes")
-    if layout.quota_cpus is not None and layout.quota_cpus < len(made[3].cpus) + len(made[3].co_runner_cpus):
+    used = sum(len(parse_cpu_list(cpus or "") or ()) for cpus in (made[3].cpus, made[3].co_runner_cpus))
+    if layout.quota_cpus is not None and layout.quota_cpus < used:
         notes.append(f"a quota of {layout.quota_cpus:g} CPUs limits X and its co-runner together")
     return tuple(notes)

@@ -39,7 +39,7 @@ def begin(request: ScenarioRequest) -> Experiment:
     check_workload(shared, benchmark, [request.chosen])
     arms = design.arms_of(scenarios, request.co_runners, settings=request.chosen, command=command)
     # A kernel that does not let memory be bound to the nodes is known before the first trial.
-    refusal = binding_refusal([scenarios.first, scenarios.second])
+    refusal = binding_refusal([scenarios.first_node, scenarios.second_node])
     if refusal is not None:
         raise EnvironmentLacksError(refusal)
     record = record_of(shared, benchmark, design.FACTOR, arms, design.pairs_of(arms))

@@ -13,10 +13,11 @@ machines (``machine.compare``), what a run's telemetry shows (``analyze``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import ClassVar
 
+from steelyard._base.documents import INLINE, NOT_PRINTED, printed
 from steelyard.records import Machine
 
 Scalar = str | int | float | bool | None
@@ -50,10 +51,12 @@ class Finding:
     """What a rule found in one machine."""
 
     outcome: Outcome
+    """Whether the rule objects; unknown where it was not measured."""
     claim: str
     """One sentence; if the outcome is unknown, the reason."""
     evidence: Evidence
-    severity: Severity | None = None
+    """The values behind it, by path."""
+    severity: Severity | None = field(default=None, metadata=NOT_PRINTED)
     """Only if it differs from the rule's."""
 
 
@@ -102,9 +105,10 @@ class Rule:
     """One check of a machine."""
 
     id: str
+    """Stable name, as for --ignore."""
     area: str
     """`processor`, `memory`, `numa`, `disk`, `network`, `system`, or a package's own."""
-    severity: Severity
+    severity: Severity = field(metadata=NOT_PRINTED)
     asks: str
     """Desired state, one sentence."""
     threshold: str
@@ -113,7 +117,7 @@ class Rule:
     """Source of the threshold."""
     advice: str
     """What to do."""
-    examine: Callable[[Machine], Finding]
+    examine: Callable[[Machine], Finding] = field(metadata=NOT_PRINTED)
 
 
 def rule(
@@ -138,10 +142,11 @@ def rule(
 class RuleAnswer:
     """Result of one rule for one machine."""
 
-    rule: Rule
-    finding: Finding
+    rule: Rule = field(metadata=INLINE)
+    finding: Finding = field(metadata=INLINE)
 
     @property
+    @printed
     def severity(self) -> Severity:
         """Return how much it matters."""
         return self.finding.severity or self.rule.severity
@@ -155,17 +160,16 @@ class RuleAnswer:
         """Return whether the check fails: low objections count when ``strict``."""
         return self.objects and (strict or self.severity is not Severity.LOW)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        fields = {
-            name: value for name, value in asdict(self.rule).items() if name not in ("examine", "severity")
-        }
-        finding = self.finding
-        return {
-            "id": fields.pop("id"),
-            "outcome": str(finding.outcome),
-            "severity": str(self.severity),
-            "claim": finding.claim,
-            "evidence": dict(finding.evidence),
-            **fields,
-        }
+
+@dataclass(frozen=True, slots=True)
+class MachineCheck:
+    """Answers of the rules: `steelyard machine check --json`."""
+
+    KIND: ClassVar[str] = "machine_check"
+
+    machine: str
+    """The machine, as it was named."""
+    is_ok: bool
+    """Whether no rule objects."""
+    answers: list[RuleAnswer]
+    """Every rule's answer."""

@@ -49,7 +49,7 @@ def _row(name: str, length_ns: int, conditions: Conditions, parts: Intensities) 
     disks = _sum([disk.read_bytes_per_s.value for disk in conditions.disks], conditions.disks)
     written = _sum([disk.written_bytes_per_s.value for disk in conditions.disks], conditions.disks)
     moved = [link.sent_bytes_per_s.value for link in conditions.network]
-    pressing = [PART_WORDS[part.part] for part in parts.parts() if part.pressure]
+    pressing = [PART_WORDS[part.part] for part in parts.parts() if part.is_pressure_point]
     return (
         Cell(name),
         Cell(fmt.duration(length_ns), str(length_ns)),

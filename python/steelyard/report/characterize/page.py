@@ -54,16 +54,16 @@ def _pressure(data: ReportData) -> Section:
         why = each.evidence or ""
         if each.reason:
             why = f"{why}; {each.reason}" if why else each.reason
-        if each.ratio is None and each.limit_source:
+        if each.ratio is None and each.limit:
             # Without a ratio the row becomes a line of what is missing, which has no column of limits.
-            why = f"{why}; its limit is {each.limit_source}" if why else f"its limit is {each.limit_source}"
+            why = f"{why}; its limit is {each.limit}" if why else f"its limit is {each.limit}"
         level = None if point is None else "suspect"
         rows.append(
             (
                 Cell(PART_WORDS[part]),
                 Cell(word, level=level) if word else Cell(""),
                 _ratio(each.ratio),
-                Cell(each.limit_source or fmt.MISSING, is_text=True),
+                Cell(each.limit or fmt.MISSING, is_text=True),
                 Cell(why, is_text=True),
             )
         )

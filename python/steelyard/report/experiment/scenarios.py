@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from steelyard._base import format_cpu_list
 from steelyard.experiment.numa.production import Agreement, Cost
 from steelyard.experiment.numa.scenarios import SOLO, Scenarios
 from steelyard.experiment.numa.verdict import Matters, Performance, Verdict
@@ -102,24 +101,24 @@ def plan_answer(scenarios: Scenarios, command: Sequence[str], co_runners: Sequen
     )
     rows = [
         (
-            str(each.number),
-            format_cpu_list(each.cpus),
+            str(each.scenario),
+            each.cpus,
             f"node {each.memory_node}",
             written(f"{each.local_ratio:.0%}", each.local_ratio),
             each.caches,
             None if each.score is None else written(f"{each.score:.2f}", each.score),
-            format_cpu_list(each.co_runner_cpus) or fmt.MISSING,
+            each.co_runner_cpus or fmt.MISSING,
         )
         for each in scenarios.scenarios
     ]
     lines = []
     for each in scenarios.scenarios:
-        there = f"steelyard-exec --cpus {format_cpu_list(each.cpus)} --memory-nodes {each.memory_node} --"
-        beside = f"steelyard-exec --cpus {format_cpu_list(each.co_runner_cpus)} --"
-        others = () if each.number in SOLO else tuple(("beside", f"{beside} {one}") for one in co_runners)
-        lines.append(Remark(f"{there} {shlex.join(command)}", str(each.number), details=others))
+        there = f"steelyard-exec --cpus {each.cpus} --memory-nodes {each.memory_node} --"
+        beside = f"steelyard-exec --cpus {each.co_runner_cpus} --"
+        others = () if each.scenario in SOLO else tuple(("beside", f"{beside} {one}") for one in co_runners)
+        lines.append(Remark(f"{there} {shlex.join(command)}", str(each.scenario), details=others))
     heading = (
-        f"Nodes {scenarios.first} and {scenarios.second}, distance {scenarios.distance};"
+        f"Nodes {scenarios.first_node} and {scenarios.second_node}, distance {scenarios.distance};"
         f" {scenarios.cores} cores for X"
     )
     return Answer(

@@ -35,7 +35,7 @@ from steelyard.report.answer import (
     table,
 )
 from steelyard.report.characterize.table import PART_WORDS
-from steelyard.report.pressure.document import PARTS, difference_words, resources_text
+from steelyard.report.pressure.words import PARTS, difference_words, resources_text
 
 _ROLES = {
     "user": "blue",
@@ -61,8 +61,8 @@ def answer(
     suite_id: str, rows: Sequence[Row], panels: Sequence[Panels] = (), *, command: Sequence[str] = ()
 ) -> Answer:
     """Return the answer; ``panels`` are of the rows, in their order, and have curves over time."""
-    expected = [(row, name) for row in rows if row.worst is not None for name in row.published or ()]
-    found = sum(name in row.resources for row, name in expected)
+    expected = [(row, name) for row in rows if row.parts is not None for name in row.published or ()]
+    found = sum(name in row.pressure_points for row, name in expected)
     return Answer(
         "Pressure point matrix",
         f"{found} of {len(expected)} published pressure points are pressure points here"
@@ -107,7 +107,7 @@ def _matrix(rows: Sequence[Row]) -> Section:
             (
                 row.benchmark,
                 _agreement(row),
-                "not measured" if row.worst is None else resources_text(row.resources),
+                "not measured" if row.parts is None else resources_text(row.pressure_points),
                 Figure(missing="the paper has no such workload")
                 if row.published is None
                 else resources_text(row.published),
@@ -126,36 +126,36 @@ def _in_short(row: Row) -> str:
     """Return which resources differ; what was seen of them stands beside the workload's curves."""
     parts = []
     for here, words in ((True, "only here"), (False, "only in the paper")):
-        names = tuple(each.resource for each in row.differences() if each.here == here)
+        names = tuple(each.resource for each in row.differences if each.here == here)
         parts += [f"{resources_text(names)} {words}"] if names else []
     return "; ".join(parts)
 
 
 def _agreement(row: Row) -> Cell:
-    if row.published is None or row.worst is None:
+    if row.published is None or row.parts is None:
         return Cell("not compared", level="incomplete")
-    if row.differences():
+    if row.differences:
         return Cell("differs", level="suspect")
     return Cell("the same", level="valid")
 
 
 def _ratio(row: Row, part: str) -> float | None:
-    return None if row.worst is None else getattr(row.worst, part).ratio
+    return None if row.parts is None else getattr(row.parts, part).ratio
 
 
 def _cell_text(row: Row, part: str) -> str:
-    if row.worst is None:
+    if row.parts is None:
         return ""
-    pressure = getattr(row.worst, part)
+    pressure = getattr(row.parts, part)
     text = "" if pressure.ratio is None else fmt.plain(fmt.quantity(pressure.ratio, "ratio"))
-    return f"● {text}".strip() if pressure.pressure else text
+    return f"● {text}".strip() if pressure.is_pressure_point else text
 
 
 def _label(row: Row, part: str) -> str:
-    if row.worst is None:
+    if row.parts is None:
         return f"{row.benchmark}: {row.missing}"
-    pressure = getattr(row.worst, part)
-    parts = [pressure.evidence, pressure.reason, pressure.limit_source and f"limit: {pressure.limit_source}"]
+    pressure = getattr(row.parts, part)
+    parts = [pressure.evidence, pressure.reason, pressure.limit and f"limit: {pressure.limit}"]
     return f"{row.benchmark}, {PART_WORDS[part]}: {'; '.join(each for each in parts if each)}"
 
 
@@ -166,10 +166,10 @@ def _workload(row: Row, panels: Panels) -> Section:
     blocks += [_chart(row.benchmark, panel, panels) for panel in panels.panels]
     if len(row.steps) > 1:
         blocks.append(_steps(row))
-    differences = tuple(f"{difference_words(each)}" for each in row.differences())
+    differences = tuple(f"{difference_words(each)}" for each in row.differences)
     if differences:
         blocks.append(Notes(differences, "Where it differs from the paper"))
-    here = "not measured" if row.worst is None else resources_text(row.resources)
+    here = "not measured" if row.parts is None else resources_text(row.pressure_points)
     paper = "" if row.published is None else f"; published: {resources_text(row.published)}"
     steps = (
         "Shaded: the steps of the measure phase." if len(panels.steps) > 1 else "Shaded: the measure phase."
@@ -246,9 +246,9 @@ def _steps(row: Row) -> Block:
         for part in PARTS:
             pressure = getattr(parts, part)
             if pressure.ratio is None:
-                cells.append(Cell("●" if pressure.pressure else fmt.MISSING, pressure.reason or ""))
+                cells.append(Cell("●" if pressure.is_pressure_point else fmt.MISSING, pressure.reason or ""))
             else:
                 text = fmt.quantity(pressure.ratio, "ratio")
-                cells.append(Cell(f"● {text}" if pressure.pressure else text, pressure.evidence))
+                cells.append(Cell(f"● {text}" if pressure.is_pressure_point else text, pressure.evidence))
         rows.append((name, *cells))
     return table(columns, rows, caption="Use over limit by step; ● marks a pressure point.")

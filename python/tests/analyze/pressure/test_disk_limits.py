@@ -71,8 +71,8 @@ def test_others_on_the_disk_are_no_pressure_of_the_limited(tmp_path: Path) -> No
     quiet = {**GROUPS, "/ours/steelyard-run-1": (0.0, 0.02 * MB)}
     found = intensities(seen(tmp_path / "quiet", quiet), None).disk_bandwidth
     assert found.ratio == pytest.approx(0.01)
-    assert not found.pressure
-    assert found.limit_source == "2 MB/s set for the run by blkio"
+    assert not found.is_pressure_point
+    assert found.limit == "2 MB/s set for the run by blkio"
     assert found.evidence == "sda: the run's processes read 0 B/s and wrote 20 kB/s"
 
 
@@ -80,7 +80,7 @@ def test_the_disk_itself_may_be_nearer_to_its_own_limit(tmp_path: Path) -> None:
     stated = Limits(disk_bytes_per_s={"sda": 130e6}, source="stated by --limit")
     found = intensities(seen(tmp_path, GROUPS), None, limits=stated).disk_bandwidth
     assert found.ratio == pytest.approx(120 / 130)
-    assert found.limit_source == "130 MB/s stated by --limit"
+    assert found.limit == "130 MB/s stated by --limit"
 
 
 def test_what_other_disks_moved_for_the_group_does_not_count(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_without_the_groups_counters_nothing_is_compared(
     found = intensities(seen(tmp_path, groups, limit), None, limits=stated).disk_bandwidth
     # The disk's own 12 % would say that it had much left.
     assert (found.ratio, found.reason) == (None, why)
-    assert found.limit_source == "2 MB/s set for the run by blkio"
+    assert found.limit == "2 MB/s set for the run by blkio"
     pressed = intensities(
         seen(tmp_path / "again", groups, limit), None, limits=Limits(disk_bytes_per_s={"sda": 125e6})
     ).disk_bandwidth

@@ -125,7 +125,7 @@ def test_facts_memcache_presses_on_dram_capacity_and_network() -> None:
     assert resources(found) == {"dram", "network"}
     assert pressure_points(found) == ["network", "dram_capacity"]
     assert found.dram_bandwidth.ratio == pytest.approx(0.093)
-    assert not found.dram_bandwidth.pressure
+    assert not found.dram_bandwidth.is_pressure_point
 
 
 def test_facts_cassandra_presses_on_the_disk() -> None:
@@ -190,8 +190,8 @@ def test_limits_stated_win_over_measured_and_these_over_the_line_rate() -> None:
     assert intensities(seen, server()).network.ratio == pytest.approx(0.08)
     shaped = intensities(seen, server(), limits=Limits(network_bytes_per_s={"eth0": 0.11 * GB}))
     assert shaped.network.ratio == pytest.approx(1 / 1.1)
-    assert shaped.network.limit_source == "stated, 110 MB/s"
-    assert shaped.network.pressure
+    assert shaped.network.limit == "stated, 110 MB/s"
+    assert shaped.network.is_pressure_point
     slow = intensities(seen, server(), limits=Limits(disk_bytes_per_s={"sda": 50e6}))
     assert slow.disk_bandwidth.ratio == pytest.approx(0.8)
 
@@ -223,10 +223,8 @@ def test_a_health_check_gives_limits_of_memory_disk_and_loopback() -> None:
     assert found.network.ratio == pytest.approx(500e6 / health.loopback.rate_bytes_per_s.median)
     assert found.disk_bandwidth.ratio == pytest.approx(0.1)
     # One connection of several: how near it is says nothing about a limit.
-    assert not found.network.pressure
-    assert (found.dram_bandwidth.limit_source or "").endswith(
-        f"/s measured by steelyard health on {golden_day()}"
-    )
+    assert not found.network.is_pressure_point
+    assert (found.dram_bandwidth.limit or "").endswith(f"/s measured by steelyard health on {golden_day()}")
     # Nodes add up, each with its best kernel and nearest memory.
     two = intensities(
         conditions(), machine_record(2), health=with_nodes(health, 2), dram_bytes_per_s=q(19e9, "bytes/s")
@@ -238,7 +236,7 @@ def test_a_disk_without_a_limit_has_no_ratio_however_busy() -> None:
     disk = DiskUse("nvme0n1", q(1e6, "bytes/s"), q(0.0, "bytes/s"), q(1.0))
     found = intensities(replace(conditions(), disks=[disk]), server()).disk_bandwidth
     assert found.ratio is None
-    assert not found.pressure
+    assert not found.is_pressure_point
     assert "steelyard health" in (found.reason or "")
     assert "100 % of the time" in found.evidence
 
@@ -248,13 +246,13 @@ def test_a_quota_is_the_limit_of_the_cpu() -> None:
     half = machine.model_copy(update={"cpu": machine.cpu.model_copy(update={"quota_cpus": 8.0})})
     found = intensities(conditions(user=0.24), half).cpu
     assert found.ratio == pytest.approx(0.96)
-    assert found.limit_source == "the cgroup's quota of 8 CPUs"
+    assert found.limit == "the cgroup's quota of 8 CPUs"
 
 
 def test_half_utilisation_under_smt_is_a_pressure_point_where_the_uplift_is_known() -> None:
     seen = conditions(user=0.5016)
     unsure, known = intensities(seen, server()), intensities(seen, server(), smt_uplift_ratio=0.03)
-    assert not unsure.cpu.pressure
+    assert not unsure.cpu.is_pressure_point
     assert "50 % to 100 % of what the cores can do" in unsure.cpu.evidence
     assert known.cpu.ratio == pytest.approx(0.97, abs=0.005)
     assert pressure_points(known) == ["cpu"]
@@ -270,7 +268,7 @@ def test_tasks_that_wait_for_memory_or_disk_are_pressure_without_cpu_waits() -> 
     assert set(pressure_points(found)) == {"dram_capacity", "disk_latency"}
     blind = intensities(replace(conditions(), pressure=waits, memory=None), server())
     assert blind.dram_capacity.ratio is None
-    assert blind.dram_capacity.pressure
+    assert blind.dram_capacity.is_pressure_point
 
 
 def test_peaks_of_a_recording_are_of_single_intervals(tmp_path: Path) -> None:

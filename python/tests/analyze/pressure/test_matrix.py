@@ -38,20 +38,20 @@ def test_every_part_belongs_to_one_resource():
 
 
 def test_a_resource_is_a_pressure_point_where_one_of_its_parts_is():
-    assert row(dram_capacity=0.99, disk_bandwidth=0.8, network=0.1).resources == ("dram", "disk")
-    assert row().resources == ()
-    assert Row("redis", "run", {}, None, ("cpu",), "no telemetry").resources == ()
+    assert row(dram_capacity=0.99, disk_bandwidth=0.8, network=0.1).pressure_points == ("dram", "disk")
+    assert row().pressure_points == ()
+    assert Row("redis", "run", {}, None, ("cpu",), "no telemetry").pressure_points == ()
 
 
 def test_differences_name_what_was_seen():
     both = row(("network", "dram"), network=0.2, cpu=0.99, dram_capacity=0.9)
-    found = {each.resource: (each.here, each.why) for each in both.differences()}
+    found = {each.resource: (each.here, each.why) for each in both.differences}
     assert set(found) == {"cpu", "network"}
     assert found["cpu"][0]
     assert found["network"] == (False, "network used (20 % of its limit: its limit)")
-    assert row(("network",), network=0.9).differences() == []
-    assert row(None, cpu=0.99).differences() == []
-    unmeasured = row(("network",)).differences()
+    assert row(("network",), network=0.9).differences == []
+    assert row(None, cpu=0.99).differences == []
+    unmeasured = row(("network",)).differences
     assert [each.why for each in unmeasured] == ["no network was recorded"]
 
 
@@ -77,9 +77,9 @@ def test_each_step_has_its_intensities_and_the_worst_counts(tmp_path):
     assert list(whole.steps) == ["measure"]
     split = row_of(tmp_path / "run-1", run.model_copy(update={"steps": steps}), None)
     assert list(split.steps) == ["first", "second"]
-    assert split.worst.cpu.ratio == max(each.cpu.ratio for each in split.steps.values())
+    assert split.parts.cpu.ratio == max(each.cpu.ratio for each in split.steps.values())
     low, high = sorted(each.cpu.ratio for each in split.steps.values())
-    assert low <= whole.worst.cpu.ratio <= high
+    assert low <= whole.parts.cpu.ratio <= high
 
 
 def test_a_run_without_telemetry_says_so(tmp_path):
@@ -87,7 +87,7 @@ def test_a_run_without_telemetry_says_so(tmp_path):
     run = read(Run, tmp_path / "run-1" / "run.json")
     (tmp_path / "run-1" / "telemetry").rename(tmp_path / "elsewhere")
     lost = row_of(tmp_path / "run-1", run, None)
-    assert lost.worst is None
+    assert lost.parts is None
     assert "telemetry" in lost.missing
 
 
@@ -116,11 +116,11 @@ def test_a_stated_limit_of_the_network_makes_a_pressure_point(tmp_path):
     write_run(tmp_path / "run-1")
     run = read(Run, tmp_path / "run-1" / "run.json")
     free = row_of(tmp_path / "run-1", run, None)
-    link = free.worst.network.evidence.split(":")[0]
+    link = free.parts.network.evidence.split(":")[0]
     bound = row_of(tmp_path / "run-1", run, None, limits=limits_of([f"{link}=0.001Mbit"]))
-    assert "network" not in free.resources
-    assert "network" in bound.resources
-    assert "stated by --limit" in bound.worst.network.limit_source
+    assert "network" not in free.pressure_points
+    assert "network" in bound.pressure_points
+    assert "stated by --limit" in bound.parts.network.limit
 
 
 def test_the_matrix_of_a_suite_that_was_run_is_shown(tmp_path, capsys, monkeypatch):

@@ -58,9 +58,9 @@ def test_cpu_shares_agree_with_the_intensity_of_the_phase(folder: Path, run: Run
     whole = row_of(
         folder, run.model_copy(update={"cpus": run.cpus.model_copy(update={"server": None})}), None
     )
-    assert whole.worst is not None
-    assert whole.worst.cpu.ratio is not None
-    assert busy == pytest.approx(whole.worst.cpu.ratio, abs=0.05)
+    assert whole.parts is not None
+    assert whole.parts.cpu.ratio is not None
+    assert busy == pytest.approx(whole.parts.cpu.ratio, abs=0.05)
     assert all(np.nanmax(curve.values) <= 1.0 for curve in curves.values())
 
 

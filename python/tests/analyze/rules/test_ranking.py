@@ -124,7 +124,7 @@ def test_cpu_time_is_split_by_whose_doing_it_was() -> None:
     assert whose.hypervisor == pytest.approx(1.04)
     pressed = intensities(asleep, None).cpu
     assert pressed.ratio == pytest.approx(0.001)
-    assert not pressed.pressure
+    assert not pressed.is_pressure_point
     assert "52 % stolen by the hypervisor" in pressed.evidence
     assert "other processes 36 % of 2 CPUs" in pressed.evidence
     findings = explain(asleep)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard._base import format_cpu_list
+from steelyard._base import parse_cpu_list
 from steelyard.experiment.numa.read_back import Watch
 from steelyard.experiment.numa.scenarios import scenarios_of
 from steelyard.machine.layout import read_layout
@@ -34,8 +34,7 @@ def test_threads_and_pages_are_where_the_scenarios_say(tmp_path: Path) -> None:
         pytest.skip(reason)
     made = scenarios_of(layout_of(packages=2, cores=2))
     rows = ", ".join(
-        f'{{"{format_cpu_list(each.cpus)}", "{each.memory_node}", "{format_cpu_list(each.co_runner_cpus)}"}}'
-        for each in made.scenarios
+        f'{{"{each.cpus}", "{each.memory_node}", "{each.co_runner_cpus or ""}"}}' for each in made.scenarios
     )
     header = tmp_path / "scenarios.h"
     header.write_text(f"#define SCENARIOS {{{rows}}}\n")
@@ -45,9 +44,9 @@ def test_threads_and_pages_are_where_the_scenarios_say(tmp_path: Path) -> None:
     files = dict(text.partition(" ")[::2] for name, text in lines if name == "file")
     root = write_tree(tmp_path / "tree", {path.lstrip("/"): text for path, text in files.items()})
     planned = scenarios_of(read_layout(Tree(root)))
-    placed = [(each.number, each.cpus, each.memory_node, each.co_runner_cpus) for each in made.scenarios]
+    placed = [(each.scenario, each.cpus, each.memory_node, each.co_runner_cpus) for each in made.scenarios]
     assert placed == [
-        (each.number, each.cpus, each.memory_node, each.co_runner_cpus) for each in planned.scenarios
+        (each.scenario, each.cpus, each.memory_node, each.co_runner_cpus) for each in planned.scenarios
     ]
     assert planned.distance == 21
     seen: dict[int, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
@@ -57,22 +56,27 @@ def test_threads_and_pages_are_where_the_scenarios_say(tmp_path: Path) -> None:
             known = seen[int(match[1])][role]
             known[path.lstrip("/")] = known.get(path.lstrip("/"), "") + line + "\n"
     for each in made.scenarios:
-        here = seen[each.number]
+        here = seen[each.scenario]
         assert set(here) == ({"x", "y"} if each.co_runner_cpus else {"x"})
-        x = watched(tmp_path / f"{each.number}-x", here["x"], Watch(each.cpus, [each.memory_node]))
+        cpus = listed(each.cpus)
+        x = watched(tmp_path / f"{each.scenario}-x", here["x"], Watch(cpus, [each.memory_node]))
         assert x.objection() is None
         assert x.threads == 2
         assert x.bytes_per_node[each.memory_node] >= LEAST_BYTES
         assert x.bytes_per_node.total() - x.bytes_per_node[each.memory_node] < LEAST_BYTES // 100
         # Had it been another scenario, the read-back would have said so.
-        wrong = watched(tmp_path / f"{each.number}-w", here["x"], Watch(each.cpus, [1 - each.memory_node]))
+        wrong = watched(tmp_path / f"{each.scenario}-w", here["x"], Watch(cpus, [1 - each.memory_node]))
         assert "of its pages are on other nodes than" in (wrong.objection() or "")
         if each.co_runner_cpus:
-            y = watched(tmp_path / f"{each.number}-y", here["y"], Watch(each.co_runner_cpus))
+            y = watched(tmp_path / f"{each.scenario}-y", here["y"], Watch(listed(each.co_runner_cpus)))
             assert y.objection() is None
             assert y.threads == 2
-            elsewhere = watched(tmp_path / f"{each.number}-z", here["y"], Watch(each.cpus))
+            elsewhere = watched(tmp_path / f"{each.scenario}-z", here["y"], Watch(cpus))
             assert "may run on CPUs" in (elsewhere.objection() or "")
+
+
+def listed(cpus: str) -> list[int]:
+    return parse_cpu_list(cpus) or []
 
 
 def watched(folder: Path, files: dict[str, str], watch: Watch) -> Watch:

@@ -27,27 +27,31 @@ WITHOUT = {
 }
 
 
+def listed(cpus: str | None) -> set[int]:
+    return set(parse_cpu_list(cpus or "") or ())
+
+
 def check(machine: Layout, made: Scenarios) -> None:
     """Assert everything that scenarios must have."""
     core_of = {cpu: core for core in machine.cores for cpu in core.cpus}
-    assert [each.number for each in made.scenarios] == [1, 2, 3, 4, 5, 6]
-    assert {made.first, made.second} <= set(machine.memory_nodes)
+    assert [each.scenario for each in made.scenarios] == [1, 2, 3, 4, 5, 6]
+    assert {made.first_node, made.second_node} <= set(machine.memory_nodes)
     assert made.distance > 10
     for each in made.scenarios:
-        x, y = set(each.cpus), set(each.co_runner_cpus)
+        x, y = listed(each.cpus), listed(each.co_runner_cpus)
         assert x <= set(machine.cpus)
         assert y <= set(machine.cpus)
         # No core belongs to both, and every core gives one CPU.
-        cores = [core_of[cpu].cpus for cpu in (*each.cpus, *each.co_runner_cpus)]
+        cores = [core_of[cpu].cpus for cpu in (*x, *y)]
         assert len(set(cores)) == len(cores)
         assert len(x) == made.cores
-        assert {core_of[cpu].node for cpu in x | y} <= {made.first, made.second}
-        local = [core_of[cpu].node == each.memory_node for cpu in each.cpus]
+        assert {core_of[cpu].node for cpu in x | y} <= {made.first_node, made.second_node}
+        local = [core_of[cpu].node == each.memory_node for cpu in x]
         assert sum(local) / len(local) == each.local_ratio == {1: 1.0, 2: 0.5, 3: 0.0}[each.base]
-        assert bool(y) == (each.number > 3)
+        assert bool(y) == (each.scenario > 3)
         # X is where it is in the scenario without a co-runner.
         assert each.cpus == made.numbered(each.base).cpus
-    beside = [set(each.co_runner_cpus) for each in made.scenarios[3:]]
+    beside = [listed(each.co_runner_cpus) for each in made.scenarios[3:]]
     assert len({len(cpus) for cpus in beside}) == 1
     assert len(beside[0]) >= made.cores
     scores = [each.score for each in made.scenarios[:3]]
@@ -67,7 +71,7 @@ def test_scenarios_of_a_machine(name: str) -> None:
     made = scenarios_of(machine)
     check(machine, made)
     check(machine, scenarios_of(machine, cores=2))
-    check(machine, scenarios_of(machine, nodes=[made.second, made.first]))
+    check(machine, scenarios_of(machine, nodes=[made.second_node, made.first_node]))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -86,9 +90,9 @@ def test_numbers_of_cpus_do_not_change_what_scenarios_are(seed: int) -> None:
 def test_every_thread_takes_whole_cores() -> None:
     machine = layout_of(packages=2, cores=4, threads=2)
     made = scenarios_of(machine, every_thread=True)
-    assert made.numbered(1).cpus == (0, 1, 2, 3, 8, 9, 10, 11)
-    assert made.numbered(5).cpus == (0, 1, 4, 5, 8, 9, 12, 13)
-    assert made.numbered(5).co_runner_cpus == (2, 3, 6, 7, 10, 11, 14, 15)
+    assert made.numbered(1).cpus == "0-3,8-11"
+    assert made.numbered(5).cpus == "0-1,4-5,8-9,12-13"
+    assert made.numbered(5).co_runner_cpus == "2-3,6-7,10-11,14-15"
 
 
 @pytest.mark.parametrize(
