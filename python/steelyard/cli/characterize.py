@@ -1,6 +1,7 @@
 """``steelyard characterize``: makes the run, then says what held the workload back."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ from steelyard.bench.characterize.perf_files import problems
 from steelyard.bench.identity import age_s
 from steelyard.bench.request import CharacterizeRequest
 from steelyard.cli.formats import writing
-from steelyard.cli.output import complain, output_console, print_json
+from steelyard.cli.output import complain, print_json, print_path, show_answer
 from steelyard.cli.progress import shown
 from steelyard.cli.reports import RunView, exit_code
 from steelyard.records import Level, Run
+from steelyard.report.answer import Answer
 
 
 def characterize_or_show(
@@ -47,15 +49,13 @@ def characterize_and_show(request: CharacterizeRequest, *, as_json: bool) -> int
                 print_json(RunView(attempt.directory, attempt.run, None, None, None).document())
             return int(attempt.error.exit_code)
         progress.phase("report")
-        document, summary, error = show(attempt.directory, attempt.run)
+        document, said, error = show(attempt.directory, attempt.run)
     if error is not None:
         complain(error)
     if as_json:
         print_json(document)
     else:
-        console = output_console()
-        console.print(summary, markup=False)
-        console.print(_beside(attempt.run, age_s()), markup=False, style="dim")
+        _print(replace(said, lines=[*said.lines, _beside(attempt.run, age_s())]), document)
     unread = problems(attempt.directory, attempt.run)
     for line in unread:
         complain(RecordError(line, hint="the counts are not in the report"))
@@ -73,14 +73,20 @@ def _beside(run: Run, whole_s: float) -> str:
 
 def show_again(directory: Path, run: Run, page: Path | None, *, as_json: bool) -> int:
     """Show a characterization again and write its report; return the exit code."""
-    document, summary, error = show(directory, run, page)
+    document, said, error = show(directory, run, page)
     if error is not None:
         raise error
     if as_json:
         print_json(document)
     else:
-        output_console().print(summary, markup=False)
+        _print(said, document)
     return int(exit_code(run))
+
+
+def _print(said: Answer, document: dict[str, Any]) -> None:
+    show_answer(said, None)
+    if document["report"] is not None and writing() is None:
+        print_path("report", Path(document["report"]))
 
 
 def _program_failed(run: Run) -> bool:
@@ -90,9 +96,9 @@ def _program_failed(run: Run) -> bool:
 
 def show(
     directory: Path, run: Run, page: Path | None = None
-) -> tuple[dict[str, Any], Any, SteelyardError | None]:
-    """Write the report of a run; return its document, its summary, and why there is no report."""
-    from steelyard.report import html
+) -> tuple[dict[str, Any], Answer, SteelyardError | None]:
+    """Write the report of a run; return its document, its answer, and why there is no report."""
+    from steelyard.report import html, runs
     from steelyard.report.characterize import table as characterize_table
     from steelyard.report.model import gather
 
@@ -105,10 +111,7 @@ def show(
             failed = error
         base = RunView(directory, run, None, None, path, failed).document()
         document = {**base, **characterize_table.document(data)}
-        if writing() is not None:
-            from steelyard.report.answer.delimited import metrics_of
-
-            return document, metrics_of([run]), failed
-        return document, characterize_table.summary(data, path), failed
+        said = runs.metrics_answer([run]) if writing() is not None else characterize_table.answer(data)
+        return document, said, failed
     finally:
         data.close()

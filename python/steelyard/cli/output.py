@@ -113,9 +113,10 @@ def _fit_to_content(renderable: Any) -> None:
 
 
 def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
-    """Write the tables among ``objects`` as CSV or Markdown, and in Markdown what is said beside them.
+    """Write answers as CSV or Markdown, and in Markdown what is said beside their tables.
 
-    CSV has the main table of an answer: a file of several would be read by nothing.
+    CSV has the main table of an answer: a file of several would be read by nothing. Other lines, as where a
+    record is, are for people.
     """
     from steelyard.report.answer.delimited import (
         Plain,
@@ -127,17 +128,17 @@ def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
     )
     from steelyard.report.answer.terminal import Shown
 
+    answers = [item.answer for item in objects if isinstance(item, Shown)]
     if target.format is Format.JSONL:
-        _write_figures(target, objects)
+        _write_figures(target, answers)
         return
     left = 0
-    for item in objects:
-        if target.format is Format.CSV and isinstance(item, Shown):
-            table, more = main_table_of(item.answer)
-            parts: list[Any] = [] if table is None else [table]
+    for answer in answers:
+        parts: list[Plain | str] = list(parts_of(answer))
+        if target.format is Format.CSV:
+            table, more = main_table_of(answer)
+            parts = [] if table is None else [table]
             left += more
-        else:
-            parts = list(parts_of(item))
         for part in parts:
             if isinstance(part, Plain):
                 gap = "\n" if target.tables else ""
@@ -156,36 +157,14 @@ def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
         print(f"steelyard: {left} more {word}; --format jsonl has all figures", file=sys.stderr)
 
 
-def _write_figures(target: Writing, objects: Sequence[Any]) -> None:
-    """Write figures as JSON objects, a line each: of answers, and the rows of other tables."""
-    from steelyard.report.answer.delimited import FIGURES, Plain, figures_of, parts_of
-    from steelyard.report.answer.terminal import Shown
+def _write_figures(target: Writing, answers: Sequence["Answer"]) -> None:
+    """Write figures as JSON objects, a line each."""
+    from steelyard.report.answer.delimited import FIGURES, figures_of
 
-    def write(names: Sequence[str], row: Sequence[Any]) -> None:
-        target.file.write(json.dumps(finite(dict(zip(names, row, strict=True)))) + "\n")
-
-    for item in objects:
-        if isinstance(item, Shown):
-            target.tables += 1
-            for figure in figures_of(item.answer):
-                write(FIGURES, figure)
-            continue
-        for part in (part for part in parts_of(item) if isinstance(part, Plain)):
-            target.tables += 1
-            names = part.columns if part.exact_columns is None else part.exact_columns
-            for row in part.rows if part.exact is None else map(_numbers, part.exact):
-                write(names, row)
-
-
-def _numbers(row: Sequence[str]) -> list[str | float | None]:
-    """Return the fields of an exact row as values: numbers where they are such, None of nothing."""
-    values: list[str | float | None] = []
-    for field in row:
-        try:
-            values.append(float(field) if field else None)
-        except ValueError:
-            values.append(field)
-    return values
+    for answer in answers:
+        target.tables += 1
+        for figure in figures_of(answer):
+            target.file.write(json.dumps(finite(dict(zip(FIGURES, figure, strict=True)))) + "\n")
 
 
 def show_answer(answer: "Answer", report: Path | None) -> int:

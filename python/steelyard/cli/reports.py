@@ -14,13 +14,12 @@ from steelyard.bench import declaration, runs
 from steelyard.bench.colocation import manifest as colocations
 from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.formats import writing
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import print_json, print_path, show_answer
 from steelyard.records import Level, Run, RunStatus
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from steelyard.decide import Baseline, Refusal, Score
+    from steelyard.report.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class RunView:
     directory: Path
     run: Run
     score: "Score | Refusal | None"
-    summary: "RenderableType | None"
+    answer: "Answer | None"
     report: Path | None
     error: SteelyardError | None = None
 
@@ -74,7 +73,8 @@ def headline(run: Run) -> tuple[str, ...]:
 def view(directory: Path, run: Run, baseline: "Baseline | None", *, page: Path | None = None) -> RunView:
     """Score a run and write its page, to ``page`` or into its own directory."""
     from steelyard.decide import score
-    from steelyard.report import html, table
+    from steelyard.report import html
+    from steelyard.report import runs as of_runs
     from steelyard.report.bench.sides import side_lines
     from steelyard.report.model import gather
 
@@ -83,47 +83,45 @@ def view(directory: Path, run: Run, baseline: "Baseline | None", *, page: Path |
         data = gather(directory, score=run_score, headline=headline(run))
         try:
             path = html.write_data(data, page)
-            summary = table.run_summary(
+            answer = of_runs.answer(
                 run,
                 score=run_score,
                 findings=data.findings,
-                report_path=path,
                 headline=headline(run),
                 recorded=side_lines(data),
             )
         finally:
             data.close()
     except SteelyardError as error:
-        summary = table.run_summary(run, score=run_score, headline=headline(run))
-        return RunView(directory, run, run_score, summary, None, error)
-    return RunView(directory, run, run_score, summary, path)
+        answer = of_runs.answer(run, score=run_score, headline=headline(run))
+        return RunView(directory, run, run_score, answer, None, error)
+    return RunView(directory, run, run_score, answer, path)
 
 
 def bare_view(directory: Path, run: Run) -> RunView:
     """Return a run that came to no result: nothing to score, and a report only when it is asked for."""
-    text = f"{run.run_id}  {run.status}: {run.status_reason}"
-    return RunView(directory, run, None, "".join(c if c.isprintable() else "?" for c in text), None)
+    from steelyard.report import runs as of_runs
+
+    return RunView(directory, run, None, of_runs.answer(run), None)
 
 
 def show_runs(views: Sequence[RunView]) -> None:
     """Print runs as tables, and repeats of one benchmark as one more."""
-    console = output_console()
-    if writing() is not None:
-        from steelyard.report.answer.delimited import metrics_of
+    from steelyard.report import runs as of_runs
 
-        console.print(metrics_of([run_view.run for run_view in views]))
+    if writing() is not None:
+        show_answer(of_runs.metrics_answer([run_view.run for run_view in views]), None)
         return
     for run_view in views:
-        console.print(run_view.summary, markup=False)
-        console.print()
-    if len(views) < 2:
-        return
-    from steelyard.report import table
-
+        if run_view.answer is not None:
+            show_answer(run_view.answer, None)
+        if run_view.report is not None:
+            print_path("report", run_view.report)
+        print()
     for name in dict.fromkeys(run_view.run.benchmark for run_view in views):
         mine = [run_view.run for run_view in views if run_view.run.benchmark == name]
         if len(mine) > 1:
-            console.print(table.repeats_summary(mine, headline=headline(mine[0])))
+            show_answer(of_runs.repeats_answer(mine, headline=headline(mine[0])), None)
 
 
 def exit_code(run: Run) -> ExitCode:

@@ -14,7 +14,7 @@ from steelyard.bench.suites import suite as suite_files
 from steelyard.bench.suites.suite import level_of
 from steelyard.cli import reports
 from steelyard.cli.formats import writing
-from steelyard.cli.output import output_console, print_json, print_path, show_answer
+from steelyard.cli.output import print_json, print_path, show_answer
 from steelyard.records import Level, Run, RunStatus, Suite, read
 
 if TYPE_CHECKING:
@@ -108,9 +108,9 @@ def show(suite_view: SuiteView) -> None:
     """Print a suite as a table."""
 
     if writing() is not None:
-        from steelyard.report.answer.delimited import metrics_of
+        from steelyard.report.runs import metrics_answer
 
-        output_console().print(metrics_of([member.run for member in suite_view.members]))
+        show_answer(metrics_answer([member.run for member in suite_view.members]), None)
     show_answer(suite_view.answer, None)
     if suite_view.report is not None:
         print_path("report", suite_view.report)

@@ -12,9 +12,3 @@ def safe(text: str) -> Text:
     """Return ``text`` with ordinary spaces, and without characters that a terminal would obey."""
     letters = (letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in plain(text))
     return Text("".join(letters))
-
-
-def report_line(path: object) -> Text:
-    """Return the line that says where a page is: whole on any terminal, so that it can be copied."""
-    line = Text("report  ", style="dim", no_wrap=True, overflow="ignore")
-    return line.append(safe(str(path)).plain, style="not dim bold")

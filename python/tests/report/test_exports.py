@@ -220,10 +220,11 @@ def test_metrics_of_a_run_and_a_fleet_are_csv_and_markdown(
 def test_every_table_has_jsonl_with_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = write_run(tmp_path / "tao-1")
     assert invoke(["report", str(run), "--format", "jsonl"]) in (0, 1)
-    rows = {row["metric"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    rows = {row["row"].split(", ")[-1]: row for row in lines if row["figure"] == "value"}
     assert rows["hit_ratio"]["value"] == 0.9003
     assert rows["power_w"]["value"] is None
-    assert rows["power_w"]["missing"] == "no power source on this machine"
+    assert rows["power_w"]["note"] == "no power source on this machine"
 
 
 def test_a_table_of_nothing_is_its_head() -> None:

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser
 from rich.console import Console
 
 from steelyard.report import html
+from steelyard.report.answer.terminal import terminal
 from steelyard.report.characterize import table as characterize_table
 from steelyard.report.model import ReportData, gather
 from tests.report.runs import BEGIN, MEASURE_S, SECOND, WARMUP_S, write_run
@@ -86,9 +87,7 @@ def test_the_document_has_every_figure_or_its_reason(data: ReportData) -> None:
 
 def test_the_terminal_says_rate_and_what_moves(data: ReportData) -> None:
     out = io.StringIO()
-    Console(file=out, width=110, color_system=None).print(
-        characterize_table.summary(data, None), markup=False
-    )
+    Console(file=out, width=110, color_system=None).print(terminal(characterize_table.answer(data)))
     text = out.getvalue()
     assert "operations" in text
     assert "/s by jobs_total" in text

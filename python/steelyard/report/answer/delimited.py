@@ -1,9 +1,7 @@
-"""Tables as CSV and as Markdown.
+"""An answer as CSV, Markdown and figures a line.
 
-In: what a command would print on a terminal: `rich` renderables, and the tables of answers. Out: text.
-Answers, metrics of runs, scaling curves and experiments have exact figures in base units in CSV; other tables
-have the figures that a terminal shows. Several tables are apart by an empty line, each after its
-title.
+In: an `Answer`. Out: text. CSV and figures are exact, in base units; Markdown has the figures that a terminal
+shows. Several tables are apart by an empty line, each after its title.
 
 Invariants: control characters of names are replaced; a text that a spreadsheet would take for a formula is
 quoted (``'=1+1``); what is missing is an empty field in CSV, never 0.
@@ -17,16 +15,9 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from rich.console import Group
-from rich.padding import Padding
-from rich.table import Table as RichTable
-from rich.text import Text
-
-from steelyard.records import Run
 from steelyard.report.answer import (
     Answer,
     Block,
@@ -40,8 +31,7 @@ from steelyard.report.answer import (
     Table,
     table_of,
 )
-from steelyard.report.answer.terminal import Fitted, Shown
-from steelyard.report.format import MISSING, plain, quantity
+from steelyard.report.format import MISSING, plain
 from steelyard.report.terminal import safe
 
 _GRID = ("name", "value", "note")
@@ -60,28 +50,7 @@ class Plain:
     exact: tuple[tuple[str, ...], ...] | None = None
 
 
-def parts_of(renderable: Any) -> Iterator[Plain | str]:
-    """Yield the tables and sentences of something that a terminal would show, in their order."""
-    if isinstance(renderable, Plain):
-        yield renderable
-    elif isinstance(renderable, Shown):
-        yield from _of_answer(renderable.answer)
-    elif isinstance(renderable, Fitted):
-        yield of_table(renderable.table)
-    elif isinstance(renderable, Group):
-        for part in renderable.renderables:
-            yield from parts_of(part)
-    elif isinstance(renderable, Padding):
-        yield from parts_of(renderable.renderable)
-    elif isinstance(renderable, RichTable):
-        yield from _of_rich(renderable)
-    elif isinstance(renderable, str | Text):
-        text = _clean(str(renderable))
-        if text.strip():
-            yield text
-
-
-def _of_answer(answer: Answer) -> Iterator[Plain | str]:
+def parts_of(answer: Answer) -> Iterator[Plain | str]:
     """Yield what an answer says and its tables, each under its own title or its section's."""
     said = [answer.heading, answer.verdict or answer.level or "", *answer.lines, *answer.cautions]
     for section in answer.sections:
@@ -121,7 +90,7 @@ def main_table_of(answer: Answer) -> tuple[Plain | None, int]:
 
     Tables with the same columns are one, with the title of each in a column ``table``.
     """
-    tables = [part for part in _of_answer(answer) if isinstance(part, Plain)]
+    tables = [part for part in parts_of(answer) if isinstance(part, Plain)]
     if not tables:
         return None, 0
     alike = [one for one in tables if one.exact_columns == tables[0].exact_columns]
@@ -216,37 +185,6 @@ def _digits(value: float | None) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def metrics_of(runs: Sequence[Run]) -> Plain:
-    """Return all metrics of runs, with why those that are missing are."""
-    columns = ("run", "benchmark", "metric", "value", "unit", "better", "missing")
-    rows, exact = [], []
-    for run in runs:
-        for name, metric in run.metrics.items():
-            head = (_clean(run.run_id), _clean(run.benchmark), _clean(name))
-            tail = (_clean(metric.better or ""), _clean(metric.missing or ""))
-            rows.append((*head, _clean(quantity(metric.value, metric.unit)), metric.unit, *tail))
-            value = "" if metric.value is None else repr(metric.value)
-            exact.append((*head, value, metric.unit, *tail))
-    return Plain("Metrics", columns, tuple(rows), columns, tuple(exact))
-
-
-def of_figures(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> Plain:
-    """Return a table of raw figures: numbers with all of their digits; what is missing or infinite is empty.
-
-    >>> of_figures("", ("name", "value"), [("rate", 0.1), ("peak", None)]).rows
-    (('rate', '0.1'), ('peak', ''))
-    """
-
-    def text(value: str | float | None) -> str:
-        if isinstance(value, str):
-            return _clean(value)
-        if value is None or not math.isfinite(value):
-            return ""
-        return str(value) if isinstance(value, int) else repr(float(value))
-
-    return Plain(title, tuple(map(_clean, columns)), tuple(tuple(map(text, row)) for row in rows))
-
-
 def as_csv(table: Plain) -> str:
     """Return a table as CSV, with its head.
 
@@ -295,35 +233,3 @@ def _inert(text: str) -> str:
 
 def _clean(text: str) -> str:
     return " ".join(safe(plain(part)).plain for part in text.splitlines()).strip()
-
-
-def _of_rich(table: RichTable) -> Iterator[Plain | str]:
-    cells = [[_text(cell) for cell in column.cells] for column in table.columns]
-    rows = tuple(zip(*cells, strict=True)) if cells else ()
-    title = _text(table.title) if table.title else ""
-    if not table.show_header and len(rows) < 2:
-        # A layout of one line: words, not a table.
-        yield from (" ".join(filter(None, row)) for row in rows)
-        return
-    heads = [_text(column.header) for column in table.columns]
-    if not any(heads):
-        heads = [*_GRID, *(f"column {at + 1}" for at in range(len(_GRID), len(heads)))][: len(heads)]
-    kept = [at for at in range(len(heads)) if heads[at] or any(_says(row[at]) for row in rows)]
-    yield Plain(
-        title,
-        tuple(heads[at] or f"column {at + 1}" for at in kept),
-        tuple(tuple(row[at] for at in kept) for row in rows),
-    )
-
-
-def _says(text: str) -> bool:
-    # Bars are drawn with blocks, which say nothing elsewhere.
-    return bool(text.strip("█▏▎▍▌▋▊▉ "))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Text):
-        return _clean(value.plain)
-    if isinstance(value, str):
-        return _clean(Text.from_markup(value).plain) if "[" in value else _clean(value)
-    return " ".join(part if isinstance(part, str) else part.title for part in parts_of(value))

@@ -1,29 +1,17 @@
-"""A characterization in the terminal and as JSON.
+"""The answer of a characterization, and its JSON. In: `ReportData`. Out: an `Answer`, and plain values."""
 
-In: `ReportData`. Out: a renderable for a `rich` console, and plain values. Every text from outside is a
-`Text`, never markup, and loses its control characters.
-
-Not here: printing.
-"""
-
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from steelyard.analyze.operations.power import package_power
-from steelyard.analyze.rules.findings import Finding
 from steelyard.report import format as fmt
+from steelyard.report import runs
+from steelyard.report.answer import Answer, Block, Paragraph, Remark, Remarks, Section
 from steelyard.report.characterize.vmstat import vmstat_document
 from steelyard.report.counters.document import counters_document
 from steelyard.report.counters.words import is_empty, law_sentence, tree_sentence
 from steelyard.report.model import ReportData
 from steelyard.report.operations import operations_document, operations_lines
-from steelyard.report.table import claim_with_share, run_summary
-from steelyard.report.terminal import report_line, safe
 
 CUT = "cut"
 """The check that says that a command was ended before its own end."""
@@ -41,38 +29,44 @@ PART_WORDS = {
 }
 
 
-def summary(data: ReportData, path: Path | None) -> RenderableType:
+def answer(data: ReportData) -> Answer:
     """Return the run, what holds it back, where its time goes, and the findings with their next steps."""
-    parts: list[RenderableType] = [run_summary(data.run, headline=data.headline), Text()]
-    parts.append(_pressure(data))
-    parts += _counters(data)
-    split = time_split(data)
-    if split:
-        line = Text("threads' time   ", style="dim")
-        line.append(
-            ", ".join(f"{name} {fmt.plain(fmt.quantity(share, 'ratio'))}" for name, share in split[:6])
-        )
-        target = data.conditions.target
-        if target is not None and target.mostly_unseen and target.unseen_cpus > _UNSEEN_SHOWN_CPUS:
-            line.append(f"; not in it: {target.unseen_cpus:.2f} CPUs of short-lived processes")
-        parts.append(line)
-    parts += [_line(name, text) for name, text in operations_lines(data.conditions)]
+    made = runs.answer(data.run, headline=data.headline)
     checks = data.run.verdict.checks if data.run.verdict else []
-    parts += [_line("command", check.claim) for check in checks if check.id == CUT]
-    if data.findings:
-        parts.append(Text("\nFindings", style="bold"))
-        parts += [_finding(finding) for finding in data.findings[:_FINDINGS_AT_MOST]]
-        hidden = len(data.findings) - _FINDINGS_AT_MOST
-        if hidden > 0:
-            parts.append(Text(f"and {hidden} more in the report", style="dim"))
-    else:
-        parts.append(Text("No findings; the report lists what was not measured.", style="dim"))
-    cost = cost_line(data)
-    if cost:
-        parts.append(Text("\n").append_text(Text("measuring used  ", style="dim")).append(cost))
-    if path is not None:
-        parts += [Text(), report_line(path)]
-    return Group(*parts)
+    lines = [
+        Remark(_pressure(data), "pressure points"),
+        *_counters(data),
+        *_split(data),
+        *(Remark(text, name) for name, text in operations_lines(data.conditions)),
+        *(Remark(check.claim, "command") for check in checks if check.id == CUT),
+        *([Remark(cost, "measuring used")] if (cost := cost_line(data)) else []),
+    ]
+    shown = [runs.finding_remark(finding, finding.gain) for finding in data.findings[:_FINDINGS_AT_MOST]]
+    findings: list[Block] = [Remarks(tuple(shown))] if shown else []
+    if not shown:
+        findings.append(Paragraph("No findings; the report lists what was not measured."))
+    elif len(data.findings) > _FINDINGS_AT_MOST:
+        findings.append(Paragraph(f"and {len(data.findings) - _FINDINGS_AT_MOST} more in the report"))
+    return replace(
+        made,
+        sections=[
+            *made.sections,
+            Section("time", "Where its time goes", (Remarks(tuple(lines)),)),
+            Section("findings", "Findings", tuple(findings)),
+        ],
+        eyebrow="characterization",
+    )
+
+
+def _split(data: ReportData) -> list[Remark]:
+    """Return the largest parts of the threads' time."""
+    parts = [f"{name} {fmt.quantity(share, 'ratio')}" for name, share in time_split(data)[:6]]
+    target = data.conditions.target
+    if not parts or target is None:
+        return []
+    unseen = target.unseen_cpus if target.mostly_unseen else 0.0
+    more = f"; not in it: {unseen:.2f} CPUs of short-lived processes" if unseen > _UNSEEN_SHOWN_CPUS else ""
+    return [Remark(f"{', '.join(parts)}{more}", "threads' time")]
 
 
 def cost_line(data: ReportData) -> str:
@@ -95,58 +89,27 @@ def cost_line(data: ReportData) -> str:
     return ": ".join(part for part in (whole, ", ".join(times)) if part)
 
 
-def _pressure(data: ReportData) -> Text:
-    line = Text("pressure points ", style="dim")
-    if not data.pressure:
-        return line.append("none found", style="not dim")
-    for index, point in enumerate(data.pressure):
-        line.append(", " if index else "", style="not dim")
-        line.append(PART_WORDS.get(point.part, point.part), style="bold not dim")
-        notes = [] if point.ratio is None else [fmt.plain(fmt.quantity(point.ratio, "ratio"))]
+def _pressure(data: ReportData) -> str:
+    points = []
+    for point in data.pressure:
+        notes = [] if point.ratio is None else [fmt.quantity(point.ratio, "ratio")]
         notes += [] if point.sure else ["likely"]
-        line.append(f" ({', '.join(notes)})" if notes else "", style="not dim")
-    return line
+        points.append(PART_WORDS.get(point.part, point.part) + (f" ({', '.join(notes)})" if notes else ""))
+    return ", ".join(points) or "none found"
 
 
-def _counters(data: ReportData) -> list[RenderableType]:
+def _counters(data: ReportData) -> list[Remark]:
     use = data.conditions.counters
     if use is None or (use.source is None and use.law.ops_per_s.value is None):
         return []
     lines = []
     sentence = law_sentence(use)
     if sentence:
-        lines.append(("iron law        ", sentence))
+        lines.append(Remark(sentence, "iron law"))
     tree = use.top_down
     if tree is not None and not is_empty(tree):
-        lines.append(("top-down        ", tree_sentence(tree)))
-        lines.append(("  next          ", tree.next_step))
-    lines += [("!               ", caution) for caution in use.cautions]
-    parts: list[RenderableType] = []
-    for name, text in lines:
-        line = Text(name, style="dim", overflow="fold")
-        parts.append(line.append(safe(text).plain, style="not dim"))
-    return parts
-
-
-def _line(name: str, text: str) -> Table:
-    row = Table.grid(padding=(0, 1))
-    row.add_column(no_wrap=True, style="dim", width=15)
-    row.add_column(overflow="fold")
-    row.add_row(name, safe(text))
-    return row
-
-
-def _finding(finding: Finding) -> Table:
-    row = Table.grid(padding=(0, 1))
-    row.add_column(no_wrap=True)
-    row.add_column(overflow="fold")
-    row.add_row("•", safe(claim_with_share(finding)))
-    for claim in finding.also:
-        row.add_row("", safe(f"same cause: {claim}"), style="dim")
-    for word, text in (("next", finding.next_step), ("gain", finding.gain)):
-        if text:
-            row.add_row("", safe(f"{word}: {text}"), style="dim")
-    return row
+        lines.append(Remark(tree_sentence(tree), "top-down", details=(("next:", tree.next_step),)))
+    return lines + [Remark(caution, "!", "suspect") for caution in use.cautions]
 
 
 def time_split(data: ReportData) -> list[tuple[str, float]]:

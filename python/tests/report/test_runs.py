@@ -10,7 +10,8 @@ from syrupy.assertion import SnapshotAssertion
 from steelyard.analyze import Evidence, Finding
 from steelyard.decide.score import Refusal
 from steelyard.records import Check, Level, Verdict
-from steelyard.report import table
+from steelyard.report import runs as of_runs
+from steelyard.report.answer.terminal import terminal
 from steelyard.report.format import quantity
 from steelyard.report.terminal import safe
 from tests.report.conftest import SCORE
@@ -33,9 +34,7 @@ def text(renderable: RenderableType, width: int = 80, **options: object) -> str:
 
 def summary(**changes: object) -> RenderableType:
     run = run_record(load_result(), Path("20261121-tao"), **changes)
-    return table.run_summary(
-        run, score=SCORE, findings=[FINDING], report_path=Path("/runs/20261121-tao/report.html")
-    )
+    return terminal(of_runs.answer(run, score=SCORE, findings=[FINDING]))
 
 
 def test_figures_keep_their_space_and_names_are_not_obeyed() -> None:
@@ -58,7 +57,7 @@ def test_several_repeats(snapshot: SnapshotAssertion) -> None:
     runs[2] = runs[2].model_copy(
         update={"status": "incomplete", "status_reason": "interrupted", "metrics": {}, "verdict": None}
     )
-    assert text(table.repeats_summary(runs, score=SCORE)) == snapshot
+    assert text(terminal(of_runs.repeats_answer(runs, score=SCORE))) == snapshot
 
 
 def test_an_incomplete_run_says_why(snapshot: SnapshotAssertion) -> None:
@@ -67,12 +66,8 @@ def test_an_incomplete_run_says_why(snapshot: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize("width", [30, 40, 80, 200])
-def test_no_line_is_wider_than_the_terminal_and_the_path_is_whole(width: int) -> None:
-    shown = text(summary(), width)
-    *lines, path = shown.rstrip("\n").splitlines()
-    assert max(map(len, lines)) <= width
-    # It is the terminal's to break: a path with an end of a line in it cannot be copied.
-    assert path == "report  /runs/20261121-tao/report.html"
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(map(len, text(summary(), width).splitlines())) <= width
 
 
 def test_colour_only_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,4 +89,6 @@ def test_names_are_neither_markup_nor_terminal_codes() -> None:
 
 def test_a_refused_score_says_why() -> None:
     run = run_record(load_result(), Path("r"))
-    assert "no score: no baseline" in text(table.run_summary(run, score=Refusal("no baseline is shipped")))
+    assert "no score: no baseline" in text(
+        terminal(of_runs.answer(run, score=Refusal("no baseline is shipped")))
+    )
