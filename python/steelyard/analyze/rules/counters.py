@@ -8,9 +8,10 @@ Not here: the tree and the metrics themselves (``counters.topdown``, ``counters.
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.pressure.intensities import DRAM_BANDWIDTH_RATIO
+from steelyard.analyze.counters.figures import memory_traffic
+from steelyard.analyze.pressure.intensities import DRAM_BANDWIDTH_RATIO, dram_bandwidth
+from steelyard.analyze.pressure.limits import Limits
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, threshold_rule
-from steelyard.analyze.workload import measured_intensities
 
 FRONTEND_RATIO, BACKEND_RATIO, RETIRING_RATIO = 0.15, 0.20, 0.70
 MISPREDICT_RATIO, MEMORY_RATIO, CONTENTION_RATIO = 0.10, 0.20, 0.20
@@ -131,7 +132,7 @@ def _memory(conditions: Conditions) -> Finding | None:
     bound = node_ratio(conditions, "memory_bound")
     if bound is None or bound < MEMORY_RATIO:
         return None
-    pressed = measured_intensities(conditions)["dram_bandwidth"]
+    pressed = dram_bandwidth(memory_traffic(conditions.counters), Limits(), conditions.health)
     full = pressed.ratio is not None and pressed.ratio >= DRAM_BANDWIDTH_RATIO
     misses = metric(conditions, "llc_mpki")
     evidence = [Evidence("memory bound", bound, "ratio", MEMORY_RATIO)]

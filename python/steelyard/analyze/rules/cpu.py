@@ -7,7 +7,6 @@ Not here: a server under a load generator (``load``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.own_cpu import own_cpus, own_kernel_ratio
 from steelyard.analyze.pressure.threads import OWN_THREADS
 from steelyard.analyze.rules.findings import (
     Evidence,
@@ -34,37 +33,6 @@ WOKEN_PER_CPU_S = 1000.0
 """Wake-ups for locks a second of CPU time from which demand for CPUs is not taken for work."""
 
 
-def cpu_demand(conditions: Conditions) -> float | None:
-    """Return how many CPUs the watched program used or wanted, None where none was watched."""
-    target = conditions.target
-    if target is None or target.cpus.value is None or target.cpu_wait.value is None:
-        return None
-    return target.cpus.value + target.cpu_wait.value
-
-
-def busy_cpus(conditions: Conditions) -> float:
-    """Return how many CPUs' worth of time was busy, 0 where that is not known: with the workload's own work
-    where it was counted.
-    """
-    own = own_cpus(conditions)
-    if own is not None:
-        return own
-    use = conditions.all_cpus.use
-    return 0.0 if use is None else use.busy_ratio * len(conditions.all_cpus.cpus)
-
-
-def kernel_share(conditions: Conditions) -> float | None:
-    """Return the kernel's share of the program's or the servers' CPU time.
-
-    Where nobody counted that, and others' load is not known to be in it, it is that of the CPUs.
-    """
-    own = own_kernel_ratio(conditions)
-    if own is not None or conditions.target is not None or conditions.foreign_load:
-        return own
-    use = conditions.server_cpus.use
-    return None if use is None else use.kernel_ratio
-
-
 def _wakes_for_locks(conditions: Conditions) -> bool:
     """Return whether the program's threads are woken for locks so often that their demand says little."""
     target = conditions.target
@@ -85,11 +53,11 @@ def _wakes_for_locks(conditions: Conditions) -> bool:
     threshold="convention: above 90 % almost no capacity is left",
 )
 def _cpu_bound(conditions: Conditions) -> Finding | None:
-    use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
+    use, count = conditions.cpus.all.use, len(conditions.cpus.all.cpus)
     if conditions.has_load or use is None or not count:
         return None
-    demand, own = cpu_demand(conditions), own_cpus(conditions)
-    if demand is None and own is None and conditions.foreign_load:
+    demand, own = conditions.usage.demand, conditions.usage.own_cpus
+    if demand is None and own is None and conditions.foreign.is_objected:
         # Others' work is in the figure too, and nobody counted the run's own.
         return None
     # What the hypervisor takes is no work of this machine, what neighbours do none of the program's.
@@ -135,8 +103,8 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     threshold="G. Amdahl, 1967: a thread that always runs is a serial part",
 )
 def _one_thread(conditions: Conditions) -> Finding | None:
-    target, count = conditions.target, len(conditions.all_cpus.cpus)
-    demand = cpu_demand(conditions)
+    target, count = conditions.target, len(conditions.cpus.all.cpus)
+    demand = conditions.usage.demand
     if target is None or demand is None or count < 2 or demand >= CPU_BOUND_RATIO * count:
         return None
     busiest = target.busiest_wanted_ratio.value
@@ -169,8 +137,8 @@ def _one_thread(conditions: Conditions) -> Finding | None:
     threshold="convention: half of the CPU time in processes that ended before a second look, and half a CPU",
 )
 def _short_lived(conditions: Conditions) -> Finding | None:
-    target, count = conditions.target, len(conditions.all_cpus.cpus)
-    demand = cpu_demand(conditions)
+    target, count = conditions.target, len(conditions.cpus.all.cpus)
+    demand = conditions.usage.demand
     if target is None or demand is None or not count or demand >= CPU_BOUND_RATIO * count:
         return None
     cpus = target.cpus.value or 0.0
@@ -228,7 +196,7 @@ def _asleep(conditions: Conditions) -> Finding | None:
     " table of SMT)",
 )
 def _smt(conditions: Conditions) -> Finding | None:
-    use, machine = conditions.all_cpus.use, conditions.machine
+    use, machine = conditions.cpus.all.use, conditions.machine
     if use is None or machine is None or (machine.cpu.threads_per_core or 1) < 2:
         return None
     if not SMT_RANGE[0] <= use.busy_ratio < SMT_RANGE[1]:
@@ -252,7 +220,8 @@ def _smt(conditions: Conditions) -> Finding | None:
 )
 def _interrupts(conditions: Conditions) -> Finding | None:
     shares = {
-        cpu: use.modes.get("irq", 0.0) + use.modes.get("softirq", 0.0) for cpu, use in conditions.cpus.items()
+        cpu: use.modes.get("irq", 0.0) + use.modes.get("softirq", 0.0)
+        for cpu, use in conditions.cpus.by_cpu.items()
     }
     if len(shares) < 2:
         return None
@@ -276,7 +245,7 @@ def _interrupts(conditions: Conditions) -> Finding | None:
 threshold_rule(
     "hard-interrupts",
     "Do hardware interrupts take much CPU time?",
-    lambda c: c.all_cpus.use.modes.get("irq") if c.all_cpus.use else None,
+    lambda c: c.cpus.all.use.modes.get("irq") if c.cpus.all.use else None,
     ("time in interrupts", "ratio", IRQ_RATIO),
     "{percent} of all CPU time is spent in hardware interrupts.",
     "Find the device in /proc/interrupts, and coalesce its interrupts (`ethtool -C`).",
@@ -296,7 +265,7 @@ threshold_rule(
     threshold="convention: 80 % of the highest frequency that the kernel reports",
 )
 def _low_clock(conditions: Conditions) -> Finding | None:
-    use, machine, now = conditions.all_cpus.use, conditions.machine, conditions.frequency_hz.value
+    use, machine, now = conditions.cpus.all.use, conditions.machine, conditions.power.frequency_hz.value
     if use is None or machine is None or not machine.cpu.frequency_max_hz or now is None:
         return None
     ratio = now / machine.cpu.frequency_max_hz
@@ -320,9 +289,9 @@ def _low_clock(conditions: Conditions) -> Finding | None:
     threshold="convention: one above 90 %, one below 30 %",
 )
 def _uneven(conditions: Conditions) -> Finding | None:
-    if conditions.target is not None or conditions.has_load or len(conditions.cpus) < 2:
+    if conditions.target is not None or conditions.has_load or len(conditions.cpus.by_cpu) < 2:
         return None
-    busy = {cpu: use.busy_ratio for cpu, use in conditions.cpus.items()}
+    busy = {cpu: use.busy_ratio for cpu, use in conditions.cpus.by_cpu.items()}
     most, least = max(busy, key=lambda cpu: busy[cpu]), min(busy, key=lambda cpu: busy[cpu])
     if busy[most] < UNEVEN_RATIOS[0] or busy[least] > UNEVEN_RATIOS[1]:
         return None

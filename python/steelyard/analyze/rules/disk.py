@@ -162,7 +162,7 @@ def _waits(conditions: Conditions) -> Finding | None:
     threshold="convention: 20 % of the CPU time; Linux counts I/O wait on the CPU where a task began to wait",
 )
 def _iowait(conditions: Conditions) -> Finding | None:
-    use = conditions.all_cpus.use
+    use = conditions.cpus.all.use
     share = use.modes.get("iowait", 0.0) if use else 0.0
     disk = _worst(conditions, lambda use: use.busy_ratio.value)
     if share < IOWAIT_RATIO or disk is None or (disk.busy_ratio.value or 0.0) < 0.1:

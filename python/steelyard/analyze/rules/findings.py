@@ -1,31 +1,18 @@
-"""Sentences that say why a number came out as it did, each with its evidence.
+"""What rules conclude and how they are registered, and the words that they share.
 
-In: `Conditions`. Out: `Finding`s, what explains most of the headline first. A rule is a function registered
-under a stable id; it answers with a finding or None, and None too when what it needs was not measured:
-no finding does not mean "no problem", so `Conditions.missing` is reported beside the findings.
+A rule is a function registered under a stable id; it answers with a `Finding` or None, and None too when what
+it needs was not measured.
 
-Rules of others are found by the entry point group ``steelyard.rules``, whose entries name modules that
-register rules when they are imported:
-
-    [project.entry-points."steelyard.rules"]
-    mine = "my_package.rules"
-
-Not here: the rules themselves (the other modules), and whether the result may be believed (``verdict``).
+Not here: the rules themselves (the other modules), and asking them (``explain``).
 """
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.ranking import ranked, work_ratio
 from steelyard.analyze.values import Quantity
 
-GROUP = "steelyard.rules"
 AREAS = (
     *("machine", "cpu", "scheduler", "memory", "disk", "network", "numa", "profile", "load"),
     "operations",
@@ -99,7 +86,7 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
-"""Every rule by its id, in the order of registration. `load_rules` fills it."""
+"""Every rule by its id, in the order of registration. `explain.load_rules` fills it."""
 
 Answer = Callable[[Conditions], Finding | None]
 
@@ -168,43 +155,6 @@ def threshold_rule(
     rule(rule_id, question, **register)(answer)
 
 
-@cache
-def load_rules() -> tuple[str, ...]:
-    """Register the rules of every module of this folder, then those of others.
-
-    Returns why rules of others could not be loaded.
-    """
-    for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
-        import_module(f"steelyard.analyze.rules.{path.stem}")
-    problems = []
-    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        try:
-            point.load()
-        except Exception as error:
-            problems.append(f"rules {point.name} ({point.value}) cannot be loaded: {error}")
-    return tuple(problems)
-
-
-def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list[Finding]:
-    """Return what the rules (all registered ones by default) conclude, ranked by `ranking.ranked`."""
-    if rules is None:
-        load_rules()
-        rules = RULES.values()
-    findings = []
-    for each in rules:
-        try:
-            finding = each.answer(conditions)
-        except Exception as error:
-            if each.answer.__module__.startswith("steelyard."):
-                raise
-            # Somebody else's rule must not cost the report of what was measured.
-            failed = f"Rule {each.id} of {each.answer.__module__} failed: {type(error).__name__}: {error}."
-            finding = Finding(failed, (), "Fix or remove the rule.", 0.0)
-        if finding is not None:
-            findings.append((replace(finding, id=each.id, area=each.area, threshold=each.threshold), each))
-    return ranked(findings, conditions)
-
-
 def percent(ratio: float) -> str:
     """Write a share with as many digits as distinguish it from 0 and 100 %.
 
@@ -262,7 +212,7 @@ def without_work(conditions: Conditions, share: float) -> str:
 
     The base is the time of the headline in which its CPUs worked (`work_ratio`).
     """
-    ran = work_ratio(conditions)
+    ran = conditions.headline.work_ratio
     return f"{at_most(share * (1.0 if ran is None else ran))}"
 
 

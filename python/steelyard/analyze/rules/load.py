@@ -5,8 +5,6 @@ Not here: rules that need to know the program or its profile (``cpu`` and the ot
 
 from steelyard.analyze.checks import CONSTANTS
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.own_cpu import own_cpus, server_used_ratio
-from steelyard.analyze.rules.cpu import kernel_share
 from steelyard.analyze.rules.disk import IOWAIT_RATIO
 from steelyard.analyze.rules.findings import (
     Evidence,
@@ -20,7 +18,6 @@ from steelyard.analyze.rules.findings import (
     without_wait,
     without_work,
 )
-from steelyard.analyze.rules.ranking import cpu_ratio
 
 # The bounds below are where a resource is commonly said to shape the result. They sort attention, they do
 # not decide validity, and every finding shows its value beside its bound.
@@ -50,13 +47,13 @@ LITTLE_TOLERANCE_RATIO = 0.25
     " (M/M/1, L. Kleinrock, 1975)",
 )
 def _server_saturated(conditions: Conditions) -> Finding | None:
-    use = conditions.server_cpus.use
-    if use is None or use.busy_ratio < CPU_SATURATED_RATIO or conditions.shared_cpus:
+    use = conditions.cpus.server.use
+    if use is None or use.busy_ratio < CPU_SATURATED_RATIO or conditions.cpus.shared:
         return None
     if not conditions.has_load:
         return None
-    used = server_used_ratio(conditions)
-    if conditions.foreign_load or used is None or used < CPU_SATURATED_RATIO:
+    used = conditions.usage.server_ratio
+    if conditions.foreign.is_objected or used is None or used < CPU_SATURATED_RATIO:
         # Others' work is in the figure too, and the verdict says so; what bounds the server is then unknown.
         return None
     return Finding(
@@ -77,7 +74,7 @@ def _server_saturated(conditions: Conditions) -> Finding | None:
     threshold="convention of this project; it affects only the order of findings",
 )
 def _server_unused(conditions: Conditions) -> Finding | None:
-    use, used = conditions.server_cpus.use, server_used_ratio(conditions)
+    use, used = conditions.cpus.server.use, conditions.usage.server_ratio
     if use is None or used is None or use.busy_ratio >= CPU_UNUSED_RATIO or not conditions.has_load:
         return None
     if used < NOTHING_SERVED_RATIO:
@@ -104,10 +101,10 @@ def _server_unused(conditions: Conditions) -> Finding | None:
     threshold="convention of this project; it affects only the order of findings",
 )
 def _shared(conditions: Conditions) -> Finding | None:
-    shared, use = conditions.shared_cpus, conditions.all_cpus.use
-    own = own_cpus(conditions)
-    count = len(conditions.all_cpus.cpus)
-    if not shared or use is None or (own is None and conditions.foreign_load):
+    shared, use = conditions.cpus.shared, conditions.cpus.all.use
+    own = conditions.usage.own_cpus
+    count = len(conditions.cpus.all.cpus)
+    if not shared or use is None or (own is None and conditions.foreign.is_objected):
         return None
     # What neighbours did on the shared CPUs, neither takes from the other.
     used = use.busy_ratio if own is None or not count else min(1.0, own / count)
@@ -132,10 +129,10 @@ def _shared(conditions: Conditions) -> Finding | None:
     " that is much",
 )
 def _kernel(conditions: Conditions) -> Finding | None:
-    use, spent = conditions.server_cpus.use, cpu_ratio(conditions)
+    use, spent = conditions.cpus.server.use, conditions.headline.cpu_ratio
     if use is None or use.busy_ratio < 0.1 or not spent or spent < NOTHING_SERVED_RATIO:
         return None
-    kernel = kernel_share(conditions)
+    kernel = conditions.usage.kernel_ratio
     if kernel is None or kernel < KERNEL_HEAVY_RATIO:
         return None
     is_served = conditions.has_load or conditions.own_cpu is not None
@@ -372,7 +369,7 @@ def _pressure(conditions: Conditions) -> Finding | None:
     if worst is None or waits[worst] < PRESSURE_RATIO:
         return None
     name, share = "memory" if worst == "memory" else "I/O", waits[worst]
-    use = conditions.all_cpus.use
+    use = conditions.cpus.all.use
     if name == "I/O" and use is not None and use.modes.get("iowait", 0.0) >= IOWAIT_RATIO:
         # The rule cpus-wait-for-disk says it, with the disk.
         return None
@@ -392,7 +389,7 @@ def _pressure(conditions: Conditions) -> Finding | None:
 threshold_rule(
     "steal",
     "Does the hypervisor take CPU time?",
-    lambda c: c.all_cpus.use.modes.get("steal") if c.all_cpus.use else None,
+    lambda c: c.cpus.all.use.modes.get("steal") if c.cpus.all.use else None,
     ("stolen CPU time", "ratio", STEAL_RATIO),
     "The hypervisor took {percent} of the CPU time for other guests.",
     "Repeat on dedicated CPUs; compare only runs with a similar share.",
@@ -408,7 +405,7 @@ threshold_rule(
 threshold_rule(
     "thermal",
     "Was the processor throttled by heat?",
-    lambda c: c.throttles.value,
+    lambda c: c.power.throttles.value,
     ("thermal throttling events", "1", 1.0),
     "The processor was throttled by heat {value:.0f} times during the measurement.",
     "Check cooling and power limits, then repeat.",

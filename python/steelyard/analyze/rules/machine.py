@@ -5,7 +5,6 @@ Not here: checks of a machine as such (``steelyard machine check``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand, kernel_share
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule
 from steelyard.machine.processor import SLOW_GOVERNORS
 
@@ -17,11 +16,6 @@ QUOTA_RATIO = 0.90
 PTI_KERNEL_RATIO = 0.30
 
 
-def _busy_ratio(conditions: Conditions) -> float:
-    use = conditions.all_cpus.use
-    return 0.0 if use is None else use.busy_ratio
-
-
 @rule(
     "saving-governor",
     "Does the frequency governor slow busy CPUs down?",
@@ -30,10 +24,10 @@ def _busy_ratio(conditions: Conditions) -> float:
     " late (Linux, Documentation/admin-guide/pm/cpufreq.rst)",
 )
 def _governor(conditions: Conditions) -> Finding | None:
-    machine, busy = conditions.machine, _busy_ratio(conditions)
+    machine, busy = conditions.machine, conditions.cpus.all.busy_ratio
     if machine is None or machine.cpu.governor not in SLOW_GOVERNORS or busy < BUSY_RATIO:
         return None
-    now, high = conditions.frequency_hz.value, machine.cpu.frequency_max_hz
+    now, high = conditions.power.frequency_hz.value, machine.cpu.frequency_max_hz
     if now is not None and high and now >= 0.95 * high:
         # It gave the highest clock all the same, as intel_pstate's powersave does under load.
         return None
@@ -54,7 +48,7 @@ def _governor(conditions: Conditions) -> Finding | None:
     threshold="convention: the machine is half busy, and the kernel reports that boost is off",
 )
 def _boost(conditions: Conditions) -> Finding | None:
-    machine, busy = conditions.machine, _busy_ratio(conditions)
+    machine, busy = conditions.machine, conditions.cpus.all.busy_ratio
     if machine is None or machine.cpu.boost is not False or busy < BUSY_RATIO:
         return None
     return Finding(
@@ -73,7 +67,7 @@ def _boost(conditions: Conditions) -> Finding | None:
     threshold="Linux: only clock sources with a vDSO are read without a system call",
 )
 def _clock(conditions: Conditions) -> Finding | None:
-    machine, busy = conditions.machine, _busy_ratio(conditions)
+    machine, busy = conditions.machine, conditions.cpus.all.busy_ratio
     source = machine.kernel.clocksource if machine else None
     if source is None or source in FAST_CLOCKS or busy < 0.2:
         return None
@@ -93,7 +87,7 @@ def _clock(conditions: Conditions) -> Finding | None:
     threshold="convention: the program demands 90 % of the CPUs in its affinity mask",
 )
 def _fewer(conditions: Conditions) -> Finding | None:
-    machine, demand = conditions.machine, cpu_demand(conditions)
+    machine, demand = conditions.machine, conditions.usage.demand
     if machine is None or demand is None or conditions.has_load:
         return None
     usable, whole = machine.cpu.usable_cpus, machine.cpu.logical_cpus
@@ -120,7 +114,7 @@ def _fewer(conditions: Conditions) -> Finding | None:
 def _quota(conditions: Conditions) -> Finding | None:
     machine, target = conditions.machine, conditions.target
     quota = machine.cpu.quota_cpus if machine else None
-    used = target.cpus.value if target else busy_cpus(conditions)
+    used = target.cpus.value if target else conditions.usage.busy_cpus
     if quota is None or used is None or used < QUOTA_RATIO * quota:
         return None
     return Finding(
@@ -140,9 +134,14 @@ def _quota(conditions: Conditions) -> Finding | None:
     threshold="convention: 30 % of busy time in the kernel, with page table isolation on",
 )
 def _isolation(conditions: Conditions) -> Finding | None:
-    machine, kernel = conditions.machine, kernel_share(conditions)
+    machine, kernel = conditions.machine, conditions.usage.kernel_ratio
     state = machine.cpu.mitigations.get("meltdown", "") if machine else ""
-    if kernel is None or "PTI" not in state or kernel < PTI_KERNEL_RATIO or _busy_ratio(conditions) < 0.2:
+    if (
+        kernel is None
+        or "PTI" not in state
+        or kernel < PTI_KERNEL_RATIO
+        or conditions.cpus.all.busy_ratio < 0.2
+    ):
         return None
     return Finding(
         f"{percent(kernel)} of the CPU time is in the kernel, and every system call switches page"

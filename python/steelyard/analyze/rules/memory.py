@@ -5,7 +5,6 @@ Not here: NUMA (``numa``), and bandwidth, which only a profile or counters can t
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.pressure.intensities import MEMORY_STALL_RATIO
-from steelyard.analyze.rules.cpu import busy_cpus
 from steelyard.analyze.rules.findings import (
     Evidence,
     Finding,
@@ -100,7 +99,7 @@ threshold_rule(
 def _minor(conditions: Conditions) -> Finding | None:
     target = conditions.target
     per_s = target.minor_faults_per_s.value if target else conditions.activity.vmstat.get("pgfault")
-    busy = target.cpus.value or 0.0 if target else busy_cpus(conditions)
+    busy = target.cpus.value or 0.0 if target else conditions.usage.busy_cpus
     if per_s is None or busy < 0.2 or per_s / busy < FAULTS_PER_CPU_S:
         return None
     cost = min(0.9, per_s * FAULT_COST_S / busy)
@@ -149,8 +148,8 @@ def _small_pages(conditions: Conditions) -> Finding | None:
         conditions.activity.anonymous_bytes.value,
         conditions.activity.anonymous_huge_bytes.value,
     )
-    machine, count = conditions.machine, len(conditions.all_cpus.cpus)
-    if anonymous is None or huge is None or machine is None or busy_cpus(conditions) < 0.5 * count:
+    machine, count = conditions.machine, len(conditions.cpus.all.cpus)
+    if anonymous is None or huge is None or machine is None or conditions.usage.busy_cpus < 0.5 * count:
         return None
     target = conditions.target
     if target is not None and (target.rss_high_bytes.value or 0.0) < LARGE_BYTES:
@@ -206,7 +205,7 @@ def _killed(conditions: Conditions) -> Finding | None:
     per_s = conditions.activity.event("oom_kill")
     if per_s <= 0:
         return None
-    count = per_s * (conditions.end_ns - conditions.begin_ns) / 1e9
+    count = per_s * (conditions.span.end_ns - conditions.span.begin_ns) / 1e9
     memory = conditions.memory
     used = memory.used_high_bytes.value if memory is not None else None
     total = memory.total_bytes.value if memory is not None else None

@@ -25,7 +25,7 @@ _MEMORY = ("direct reclaim", "swapping out", "swapping in", "memory compaction",
 
 def _stalls(conditions: Conditions) -> Stalls | None:
     """Return stretches that matter: they take their share of the phase and there is more than one."""
-    stalls = conditions.stalls
+    stalls = conditions.progress.stalls if conditions.progress is not None else None
     return (
         stalls if stalls is not None and stalls.ratio >= LEAST_RATIO and len(stalls.stretches) > 1 else None
     )
@@ -33,7 +33,8 @@ def _stalls(conditions: Conditions) -> Stalls | None:
 
 def _opposed(conditions: Conditions, names: tuple[str, ...]) -> Moving | None:
     """Return the strongest of ``names`` that operations fall with or after."""
-    correlates = conditions.correlates.found if conditions.correlates is not None else ()
+    known = conditions.progress.correlates if conditions.progress is not None else None
+    correlates = known.found if known is not None else ()
     return next(
         (
             moving
@@ -118,7 +119,8 @@ _stall_with(
     threshold="convention: CPU use in the stalls is at least 90 % of the use outside them",
 )
 def _stall_busy(conditions: Conditions) -> Finding | None:
-    stalls, use = _stalls(conditions), conditions.stall_cpus
+    stalls, progress = _stalls(conditions), conditions.progress
+    use = progress.stall_cpus if progress is not None else None
     if stalls is None or use is None:
         return None
     inside, outside = use

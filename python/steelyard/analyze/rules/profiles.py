@@ -14,7 +14,6 @@ from steelyard.analyze.profiles.callers import is_artefact
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.profiles.profile import UNKNOWN
-from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without_work
 
 SAMPLES = 100
@@ -110,8 +109,8 @@ def _hot(conditions: Conditions) -> Finding | None:
 def _copies(conditions: Conditions) -> Finding | None:
     profile, target = _profile(conditions), conditions.target
     share = profile.share("memory") if profile else 0.0
-    used = target.cpus.value or 0.0 if target else busy_cpus(conditions)
-    if profile is None or share < COPY_RATIO or (cpu_demand(conditions) or used) < COPY_BUSY_CPUS:
+    used = target.cpus.value or 0.0 if target else conditions.usage.busy_cpus
+    if profile is None or share < COPY_RATIO or (conditions.usage.demand or used) < COPY_BUSY_CPUS:
         return None
     caches = [cache.size_bytes for cache in conditions.machine.cpu.caches] if conditions.machine else []
     resident = target.rss_high_bytes.value if target else None

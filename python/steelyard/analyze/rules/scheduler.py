@@ -4,9 +4,7 @@ Not here: waits for disk and network (``disk``, ``network``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.own_cpu import blame
 from steelyard.analyze.pressure.threads import CPU, TargetUse
-from steelyard.analyze.rules.cpu import cpu_demand
 from steelyard.analyze.rules.disk import limited_disk
 from steelyard.analyze.rules.findings import (
     Evidence,
@@ -43,10 +41,10 @@ IDLE_DISK_RATIO = 0.30
     threshold="convention: 1.5 runnable threads per CPU; below it, waits are mostly chance",
 )
 def _oversubscribed(conditions: Conditions) -> Finding | None:
-    use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
+    use, count = conditions.cpus.all.use, len(conditions.cpus.all.cpus)
     if use is None or not count or conditions.has_load or use.busy_ratio < 0.9:
         return None
-    demand, waiting = cpu_demand(conditions), conditions.waiting_per_cpu.value
+    demand, waiting = conditions.usage.demand, conditions.scheduler.waiting_per_cpu.value
     if demand is not None:
         if demand < OVERSUBSCRIBED_FACTOR * count:
             return None
@@ -55,9 +53,9 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
         target = conditions.target
         share = (target.cpu_wait.value or 0.0) / demand if target is not None else 1 - count / demand
     else:
-        if waiting is None and conditions.runnable.value is not None:
+        if waiting is None and conditions.scheduler.runnable.value is not None:
             # Without schedstat: tasks that run or want to, beyond one for each CPU. Readings are of moments.
-            waiting = conditions.runnable.value / count - 1
+            waiting = conditions.scheduler.runnable.value / count - 1
         if waiting is None or waiting < WAITING_PER_CPU:
             return None
         claim = f"{waiting:.1f} tasks wait for each CPU on average"
@@ -85,12 +83,12 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
     threshold="convention: 15 % of the time in which the program could run",
 )
 def _taken(conditions: Conditions) -> Finding | None:
-    target, count = conditions.target, len(conditions.all_cpus.cpus)
-    demand = cpu_demand(conditions)
+    target, count = conditions.target, len(conditions.cpus.all.cpus)
+    demand = conditions.usage.demand
     if target is None or not demand or not count or demand > count:
         return None
     lost = (target.cpu_wait.value or 0.0) / demand
-    others = blame(conditions).neighbours or 0.0
+    others = conditions.usage.blame.neighbours or 0.0
     if lost < TAKEN_RATIO or demand < 0.2 or others < 0.2:
         return None
     waiting = lost if target.waiting_ratio is None else target.waiting_ratio
@@ -158,11 +156,11 @@ def _futex_sleep(target: TargetUse) -> tuple[str, tuple[Evidence, ...]]:
 )
 def _locks(conditions: Conditions) -> Finding | None:
     target = _asleep_in_futex(conditions)
-    if target is None or (cpu_demand(conditions) or 0.0) < HOLDER_CPUS:
+    if target is None or (conditions.usage.demand or 0.0) < HOLDER_CPUS:
         return None
     words, evidence = _futex_sleep(target)
     cpus, of_all = target.cpus.value or 0.0, target.wait("lock")
-    most = min(target.threads, len(conditions.all_cpus.cpus) or 1) / max(cpus, 0.1)
+    most = min(target.threads, len(conditions.cpus.all.cpus) or 1) / max(cpus, 0.1)
     bound = 1.0 / target.left_without("lock")
     return Finding(
         f"{words}: likely they wait for the same lock{held_up(conditions, 'lock', of_all)}.",
@@ -185,7 +183,7 @@ def _locks(conditions: Conditions) -> Finding | None:
 )
 def _idle_in_futex(conditions: Conditions) -> Finding | None:
     target = _asleep_in_futex(conditions)
-    if target is None or (cpu_demand(conditions) or 0.0) >= HOLDER_CPUS:
+    if target is None or (conditions.usage.demand or 0.0) >= HOLDER_CPUS:
         return None
     words, evidence = _futex_sleep(target)
     return Finding(
@@ -226,11 +224,6 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
     )
 
 
-def _machine_busy_cpus(conditions: Conditions) -> float:
-    use = conditions.all_cpus.use
-    return 0.0 if use is None else use.busy_ratio * len(conditions.all_cpus.cpus)
-
-
 @rule(
     "switches",
     "Do context switches cost much CPU time?",
@@ -242,7 +235,7 @@ def _switches(conditions: Conditions) -> Finding | None:
     if target is not None:
         per_s, busy = target.switches_per_s.value, target.cpus.value or 0.0
     else:
-        per_s, busy = conditions.context_switches_per_s.value, _machine_busy_cpus(conditions)
+        per_s, busy = conditions.scheduler.context_switches_per_s.value, conditions.cpus.all.busy_cpus
     if per_s is None or busy < 0.2 or per_s / busy < SWITCHES_PER_CPU_S:
         return None
     cost = min(0.9, per_s * SWITCH_COST_S / busy)
@@ -264,11 +257,11 @@ def _switches(conditions: Conditions) -> Finding | None:
     threshold="convention: 200 starts per CPU-second; starting a program costs about 1 ms",
 )
 def _forks(conditions: Conditions) -> Finding | None:
-    per_s, busy = conditions.activity.forks_per_s.value, _machine_busy_cpus(conditions)
+    per_s, busy = conditions.activity.forks_per_s.value, conditions.cpus.all.busy_cpus
     if per_s is None or busy < 0.2 or per_s / busy < FORKS_PER_CPU_S:
         return None
     # The kernel counts them for the machine alone.
-    is_whole = conditions.target is None and not conditions.foreign_load
+    is_whole = conditions.target is None and not conditions.foreign.is_objected
     whose = "" if is_whole else " on this machine, those of other programs among them"
     return Finding(
         f"{per_s:,.0f} processes or threads start per second{whose}.",
@@ -310,7 +303,7 @@ def _quota(conditions: Conditions) -> Finding | None:
     threshold="convention: one task on average, with every local disk below 30 %",
 )
 def _blocked(conditions: Conditions) -> Finding | None:
-    blocked = conditions.blocked.value
+    blocked = conditions.scheduler.blocked.value
     busiest = max((disk.busy_ratio.value or 0.0 for disk in conditions.disks), default=None)
     if blocked is None or blocked < 1 or busiest is None or busiest >= IDLE_DISK_RATIO:
         return None
@@ -340,7 +333,7 @@ def _blocked(conditions: Conditions) -> Finding | None:
 def _queue_beside_idle(conditions: Conditions) -> Finding | None:
     waits = conditions.activity.wait_by_cpu
     cpu = max(waits, key=lambda candidate: waits[candidate], default=None)
-    idle = min((use.busy_ratio for use in conditions.cpus.values()), default=None)
+    idle = min((use.busy_ratio for use in conditions.cpus.by_cpu.values()), default=None)
     if cpu is None or waits[cpu] < 1 or idle is None or idle > 0.5 or conditions.has_load:
         return None
     return Finding(
