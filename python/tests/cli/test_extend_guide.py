@@ -186,6 +186,7 @@ def test_the_rule_and_the_check_are_asked(site: Path) -> None:
     conditions = Conditions(Span(0, 1), target=SimpleNamespace(threads=300.0))  # type: ignore[arg-type]
     [finding] = explain.explain(conditions, [findings.RULES["too-many-threads"]])
     assert finding.claim == "The program has 300 threads."
+    assert explain.explain(Conditions(Span(0, 1)), [findings.RULES["too-many-threads"]]) == []
 
 
 def test_a_field_of_the_request_is_a_flag_a_key_and_a_part_of_the_record(site: Path) -> None:

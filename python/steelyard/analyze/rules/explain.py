@@ -51,7 +51,7 @@ def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list
     findings = []
     for each in rules:
         try:
-            finding = each.answer(conditions)
+            finding = each.ask(conditions)
         except Exception as error:
             if each.answer.__module__.startswith("steelyard."):
                 raise

@@ -135,11 +135,11 @@ def test_the_weightiest_comes_first() -> None:
 
 def test_a_rule_id_is_taken_once() -> None:
     with pytest.raises(ValueError, match="is already registered"):
-        rule("steal", "again?", area="cpu", threshold="none")(lambda conditions: None)
+        rule("steal", "again?", area="cpu", threshold="none")(lambda cpus: None)
 
 
 def test_rules_may_be_chosen() -> None:
-    chosen = [Rule("quiet", "?", lambda conditions: None)]
+    chosen = [Rule("quiet", "?", lambda: None)]
     assert explain(TROUBLED["steal"], chosen) == []
 
 

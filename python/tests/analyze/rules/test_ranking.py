@@ -90,7 +90,7 @@ def test_shares_of_cpu_time_count_as_much_as_the_cpus_worked() -> None:
 
 def _fixed(name: str, value: float, weight: float, cause: str = "", explains: str = "time") -> Rule:
     finding = Finding(f"{name}.", (Evidence(name, value, "ratio"),), "x", weight)
-    return Rule(name, "?", lambda _: finding, "cpu", "x", explains, cause)
+    return Rule(name, "?", lambda: finding, "cpu", "x", explains, cause)
 
 
 def test_order_notes_and_causes() -> None:
@@ -108,7 +108,7 @@ def test_order_notes_and_causes() -> None:
 
 def test_a_rule_explains_time_or_cpu_time_or_nothing() -> None:
     with pytest.raises(ValueError, match="unknown explains"):
-        rule("odd", "?", area="cpu", threshold="none", explains="luck")(lambda _: None)
+        rule("odd", "?", area="cpu", threshold="none", explains="luck")(lambda: None)
 
 
 def test_cpu_time_is_split_by_whose_doing_it_was() -> None:

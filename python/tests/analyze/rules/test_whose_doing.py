@@ -45,9 +45,9 @@ def test_who_has_less_work_waits_less_for_a_cpu() -> None:
     mine = TROUBLED["cpu-bound"].target
     assert mine is not None
     crowded = replace(half, target=replace(mine, cpus=q(0.39), cpu_wait=q(0.61)))
-    assert without_work(crowded, 0.74) == "at most 3.8 x"
+    assert without_work(crowded.headline, 0.74) == "at most 3.8 x"
     alone = replace(half, target=replace(mine, cpus=q(0.39), cpu_wait=q(0.0)))
-    assert without_work(alone, 0.74) == "at most 1.4 x"
+    assert without_work(alone.headline, 0.74) == "at most 1.4 x"
 
 
 def test_of_an_interpreted_program_its_own_function_is_named() -> None:
