@@ -12,14 +12,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from steelyard.analyze.conditions import Conditions, CpuSetUse, CpuUse, observe
-    from steelyard.analyze.rules.findings import Evidence, Finding, explain
+    from steelyard.analyze.conditions import Conditions, observe
+    from steelyard.analyze.facts.cpus import CpuSetUse, CpuUse
+    from steelyard.analyze.rules.explain import explain
+    from steelyard.analyze.rules.findings import Evidence, Finding
 
 __all__ = ["Conditions", "CpuSetUse", "CpuUse", "Evidence", "Finding", "explain", "observe"]
 
 _HOMES = {
-    **dict.fromkeys(("Conditions", "CpuSetUse", "CpuUse", "observe"), "conditions"),
-    **dict.fromkeys(("Evidence", "Finding", "explain"), "rules.findings"),
+    **dict.fromkeys(("Conditions", "observe"), "conditions"),
+    **dict.fromkeys(("CpuSetUse", "CpuUse"), "facts.cpus"),
+    **dict.fromkeys(("Evidence", "Finding"), "rules.findings"),
+    "explain": "rules.explain",
 }
 
 

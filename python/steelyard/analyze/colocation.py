@@ -145,7 +145,7 @@ def seen_alone(
     others = next((check.value for check in checks if check.id == NEIGHBOUR), None) or 0.0
     return Seen(
         use,
-        {cpu: max(0.0, each.own_ratio - others) for cpu, each in conditions.cpus.items()},
+        {cpu: max(0.0, each.own_ratio - others) for cpu, each in conditions.cpus.by_cpu.items()},
         {name: _set(conditions, name) for name in ("server", "load")},
     )
 
@@ -157,7 +157,7 @@ def _binding(parts: object, name: str) -> float | None:
 
 
 def _set(conditions: Conditions, name: str) -> tuple[int, ...]:
-    return (conditions.server_cpus if name == "server" else conditions.load_cpus).cpus
+    return (conditions.cpus.server if name == "server" else conditions.cpus.load).cpus
 
 
 def _machine(folder: Path) -> Machine | None:

@@ -8,13 +8,10 @@ Not here: making the load (``bench.load.hosts``), other interfaces' trouble (``r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from steelyard.analyze import checks
+from steelyard.analyze.facts.network import NetworkUse
 from steelyard.records import Check, Level, Run
-
-if TYPE_CHECKING:
-    from steelyard.analyze.conditions import NetworkUse
 
 HERE = "localhost"
 

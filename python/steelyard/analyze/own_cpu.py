@@ -1,24 +1,23 @@
 """CPU time of a run's own processes, as they counted it: what its CPUs did for others is not in it.
 
-In: metrics of a run, and its conditions. Out: `OwnCpu`, and `CpuBlame`: whose doing it was that CPUs were not
-idle. A CPU that is busy all the time may serve a neighbour; the servers' own clock (``server_cpu_ratio`` and
-its parts) says what they used of it, as the kernel's says of a program that was watched.
+In: metrics of a run, and facts about its CPUs. Out: `OwnCpu`, and `Usage`: who used the CPUs, and whose doing
+it was that they were not idle (`CpuBlame`). A CPU that is busy all the time may serve a neighbour; the
+servers' own clock (``server_cpu_ratio`` and its parts) says what they used of it, as the kernel's says of a
+program that was watched.
 
 Not here: measuring it (``bench``), and who the neighbours are (``interference``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from steelyard.analyze.facts.cpus import Cpus
+from steelyard.analyze.facts.foreign import Foreign
+from steelyard.analyze.pressure.threads import TargetUse
 from steelyard.analyze.utilisation import reached_ratio
-from steelyard.analyze.values import cpus_in
-from steelyard.records import Metric, Run
-
-if TYPE_CHECKING:
-    from steelyard.analyze.conditions import Conditions
+from steelyard.records import Metric
 
 
 @dataclass(frozen=True)
@@ -82,46 +81,74 @@ class CpuBlame:
     hypervisor: float | None
 
 
-def blame(conditions: Conditions) -> CpuBlame:
-    """Split the CPUs' time that was not idle by whose doing it was."""
-    use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
-    own = own_cpus(conditions)
-    if use is None:
-        return CpuBlame(own, None, None)
-    stolen, ran = use.modes.get("steal", 0.0) * count, use.own_ratio * count
-    if conditions.target is None and conditions.own_cpu is None:
-        return CpuBlame(ran, None, stolen)
-    if conditions.foreign_ratio is not None:
-        # One figure, one source: what Steelyard and kernel threads used is neither's.
-        return CpuBlame(own, conditions.foreign_ratio * count, stolen)
-    # Read over slightly other spans, the program may come out above the machine by that little.
-    return CpuBlame(own, None if own is None else max(0.0, ran - own), stolen)
+@dataclass(frozen=True)
+class Usage:
+    """Who used the machine's CPUs: all that ran on them, and beside it what a workload's own clocks say."""
 
+    cpus: Cpus = field(default_factory=Cpus)
+    target: TargetUse | None = None
+    """The program, where one was watched."""
+    counted: OwnCpu | None = None
+    """What servers and load used by their own clocks, where the run has it."""
+    foreign: Foreign = field(default_factory=Foreign)
 
-def own_cpus(conditions: Conditions) -> float | None:
-    """Return how many CPUs the program, or servers and load, used; None where nobody counted it."""
-    if conditions.target is not None:
-        return conditions.target.cpus.value
-    return None if conditions.own_cpu is None else conditions.own_cpu.all
+    @property
+    def own_cpus(self) -> float | None:
+        """How many CPUs the program, or servers and load, used; None where nobody counted it."""
+        if self.target is not None:
+            return self.target.cpus.value
+        return None if self.counted is None else self.counted.all
 
+    @property
+    def server_ratio(self) -> float | None:
+        """Share of their CPUs that servers used: by their own clock, else what ran on these CPUs."""
+        if self.counted is not None and self.counted.servers_ratio is not None:
+            return min(1.0, self.counted.servers_ratio)
+        use = self.cpus.server.use
+        return None if use is None else use.own_ratio
 
-def foreign_ratio(run: Run, cpus: Collection[int]) -> float | None:
-    """Return the share of ``cpus``, all there are, that others used by the verdict; None if it used some."""
-    if run.verdict is None or not cpus_in(run.cpus.server) | cpus_in(run.cpus.load) >= set(cpus):
-        return None
-    return next((check.value for check in run.verdict.checks if check.id == "foreign-load"), None)
+    @property
+    def demand(self) -> float | None:
+        """How many CPUs the watched program used or wanted, None where none was watched."""
+        target = self.target
+        if target is None or target.cpus.value is None or target.cpu_wait.value is None:
+            return None
+        return target.cpus.value + target.cpu_wait.value
 
+    @property
+    def busy_cpus(self) -> float:
+        """How many CPUs' worth of time was busy, 0 where that is not known: with the workload's own work
+        where it was counted.
+        """
+        own = self.own_cpus
+        return self.cpus.all.busy_cpus if own is None else own
 
-def server_used_ratio(conditions: Conditions) -> float | None:
-    """Return the share of their CPUs that servers used: by their own clock, else what ran on these CPUs."""
-    if conditions.own_cpu is not None and conditions.own_cpu.servers_ratio is not None:
-        return min(1.0, conditions.own_cpu.servers_ratio)
-    use = conditions.server_cpus.use
-    return None if use is None else use.own_ratio
+    @property
+    def kernel_ratio(self) -> float | None:
+        """The kernel's share of the program's or the servers' CPU time.
 
+        Where nobody counted that, and others' load is not known to be in it, it is that of the CPUs.
+        """
+        if self.target is not None:
+            return self.target.kernel_ratio.value
+        own = None if self.counted is None else self.counted.kernel_ratio
+        if own is not None or self.foreign.is_objected:
+            return own
+        use = self.cpus.server.use
+        return None if use is None else use.kernel_ratio
 
-def own_kernel_ratio(conditions: Conditions) -> float | None:
-    """Return the kernel's share of the program's or the servers' CPU time, None where nobody counted it."""
-    if conditions.target is not None:
-        return conditions.target.kernel_ratio.value
-    return None if conditions.own_cpu is None else conditions.own_cpu.kernel_ratio
+    @property
+    def blame(self) -> CpuBlame:
+        """The CPUs' time that was not idle, split by whose doing it was."""
+        use, count = self.cpus.all.use, len(self.cpus.all.cpus)
+        own = self.own_cpus
+        if use is None:
+            return CpuBlame(own, None, None)
+        stolen, ran = use.modes.get("steal", 0.0) * count, use.own_ratio * count
+        if self.target is None and self.counted is None:
+            return CpuBlame(ran, None, stolen)
+        if self.foreign.ratio is not None:
+            # One figure, one source: what Steelyard and kernel threads used is neither's.
+            return CpuBlame(own, self.foreign.ratio * count, stolen)
+        # Read over slightly other spans, the program may come out above the machine by that little.
+        return CpuBlame(own, None if own is None else max(0.0, ran - own), stolen)

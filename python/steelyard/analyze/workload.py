@@ -7,27 +7,19 @@ Not here: the findings themselves (``rules``), the intensities (``pressure.inten
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from steelyard._base import SteelyardError
 from steelyard.analyze.conditions import Conditions, observe
-from steelyard.analyze.counters.figures import dram_bytes_per_s
-from steelyard.analyze.counters.sides import uses_by_side
-from steelyard.analyze.counters.use import CounterUse, counter_use
+from steelyard.analyze.counters.figures import memory_traffic
 from steelyard.analyze.operations.efficiency import efficiency_of
-from steelyard.analyze.operations.operations import FOLDER as OPERATIONS
-from steelyard.analyze.operations.operations import operations_of_run
-from steelyard.analyze.operations.stalls import Stalls, stalls_of
-from steelyard.analyze.operations.telemetry_correlation import correlates_of, cpu_use
+from steelyard.analyze.operations.progress import observe_progress
 from steelyard.analyze.pressure.intensities import Pressure, intensities
 from steelyard.analyze.pressure.thread_readings import FOLDER, Looks, read_looks
-from steelyard.analyze.pressure.threads import RUSAGE, TargetUse
 from steelyard.analyze.pressure.traffic_shaping import Shaper, read_shapers
 from steelyard.analyze.profiles.figures import ReadProfile
 from steelyard.analyze.rules.findings import Finding
@@ -39,7 +31,6 @@ from steelyard.records import (
     HealthResult,
     LoadResult,
     Machine,
-    Metric,
     RankStats,
     Run,
     read,
@@ -59,7 +50,6 @@ BETTER = {
     "disk_bytes_per_operation": "lower",
 }
 """Which of the figures are better higher or lower; the others describe."""
-_READINGS_LEAST = 5
 
 
 @dataclass(frozen=True)
@@ -96,7 +86,7 @@ def observe_folder(
     limits: list[Shaper] = []
     if (folder / SHAPING).is_file():
         limits, _ = read_shapers(folder / SHAPING)
-    conditions = observe(
+    return observe(
         recording,
         begin_ns,
         end_ns,
@@ -107,48 +97,12 @@ def observe_folder(
         looks=_looks(folder, begin_ns, end_ns),
         shapers=limits,
         profile=profile.use if profile is not None else None,
+        health=read_health(folder),
+        stages=_stages(folder, begin_ns, end_ns),
+        progress=observe_progress(folder, run, recording, whole=whole),
+        folder=folder,
         whole=whole,
     )
-    conditions = replace(conditions, health=read_health(folder), stages=_stages(folder, begin_ns, end_ns))
-    conditions = replace(conditions, target=with_exact_use(conditions.target, run.metrics))
-    conditions = _with_operations(conditions, folder, run, recording, whole=whole)
-    done = conditions.operations or operations_of_run(folder, run)
-    sides = uses_by_side(folder, run, conditions, machine=machine, operations=done.count)
-    counters = sides.get("server") or counter_use(
-        folder, run, conditions, recording=recording, machine=machine, operations=done.count
-    )
-    return replace(conditions, counters=counters, load_counters=sides.get("load"))
-
-
-def with_exact_use(target: TargetUse | None, metrics: Mapping[str, Metric]) -> TargetUse | None:
-    """Take what a command used from what the kernel counted of all its processes (getrusage).
-
-    Looks miss what a process did before the first and after the last look at it, and processes that were not
-    there at any look; with the command's own end, none is missed.
-    """
-    spent, elapsed = (metrics.get(name) for name in ("cpu_time_s", "elapsed_s"))
-    if target is None or spent is None or elapsed is None or spent.value is None or not elapsed.value:
-        return target
-    cpus = spent.value / elapsed.value
-    seen = (target.running_ratio or 0.0) * target.threads
-    exact = replace(target, cpus=Quantity(cpus, "1"), cpus_source=RUSAGE, unseen_cpus=max(0.0, cpus - seen))
-    if exact.mostly_unseen:
-        missing = "most of its CPU time is that of processes which ended before a second look"
-        exact = replace(exact, busiest_wanted_ratio=Quantity(None, "ratio", missing), busiest_thread=None)
-    if "minor_faults" not in metrics:
-        return exact
-    counted: dict[str, Any] = {
-        f"{name}_per_s": Quantity((metrics[name].value or 0.0) / elapsed.value, "1/s")
-        for name in ("minor_faults", "major_faults")
-    }
-    for name in ("read_bytes", "written_bytes"):
-        # Without an account of its disk traffic the kernel counts 0; then the looks have no figure either.
-        if name in metrics and getattr(target, f"{name}_per_s").value is not None:
-            rate = (metrics[name].value or 0.0) / elapsed.value
-            counted[f"{name}_per_s"] = Quantity(rate, "bytes/s")
-    if (kernel := metrics.get("kernel_ratio")) is not None and kernel.value is not None:
-        counted["kernel_ratio"] = Quantity(kernel.value, "ratio")
-    return replace(exact, **counted, is_counted=True)
 
 
 def _stages(folder: Path, begin_ns: int, end_ns: int) -> Stages | None:
@@ -204,42 +158,6 @@ def _read_looks(
     return None
 
 
-def _with_operations(
-    conditions: Conditions, folder: Path, run: Run, recording: "Recording | None", *, whole: bool
-) -> Conditions:
-    """Add what the application finished, where sources were given; with ``whole`` what goes with it, too."""
-    if not (folder / OPERATIONS).is_dir():
-        return conditions
-    operations = operations_of_run(folder, run)
-    conditions = replace(conditions, operations=operations)
-    main = operations.main
-    if not whole or main is None or main.total is None:
-        return conditions
-    begin_ns, end_ns = operations.begin_ns, operations.end_ns
-    stalls = stalls_of(main.total, begin_ns, end_ns)
-    return replace(
-        conditions,
-        correlates=correlates_of(operations.timeline, recording, begin_ns, end_ns),
-        stalls=stalls,
-        stall_cpus=_stall_cpus(recording, stalls, begin_ns, end_ns),
-    )
-
-
-def _stall_cpus(
-    recording: "Recording | None", stalls: Stalls | None, begin_ns: int, end_ns: int
-) -> tuple[float, float] | None:
-    if recording is None or stalls is None:
-        return None
-    use = cpu_use(recording, begin_ns, end_ns)
-    if use is None:
-        return None
-    inside = stalls.contains(use.time_ns)
-    known = np.isfinite(use.value)
-    if min(int((inside & known).sum()), int((~inside & known).sum())) < _READINGS_LEAST:
-        return None
-    return float(use.value[inside & known].mean()), float(use.value[~inside & known].mean())
-
-
 def observe_run(folder: Path, run: Run, machine: Machine | None) -> Conditions:
     """Return what `figures` need of a run whose telemetry is complete, without it where there is none."""
     from steelyard import telemetry
@@ -257,22 +175,22 @@ def figures(conditions: Conditions) -> dict[str, Quantity]:
     Where a program was watched, figures are the program's, and those of the machine have ``machine_`` before
     their names.
     """
-    use, target = conditions.all_cpus.use, conditions.target
-    missing = conditions.all_cpus.missing
+    use, target = conditions.cpus.all.use, conditions.target
+    missing = conditions.cpus.all.missing
     machine = "machine_" if target is not None else ""
 
     def cpu(value: float | None, unit: str = "ratio") -> Quantity:
         return Quantity.of(value, unit, missing or "the CPUs were idle")
 
-    used = None if use is None else use.own_ratio * len(conditions.all_cpus.cpus)
+    used = None if use is None else use.own_ratio * len(conditions.cpus.all.cpus)
     values = {
         f"{machine}cpus_used": cpu(used, "1"),
         f"{machine}cpu_busy_ratio": cpu(use.busy_ratio if use else None),
         f"{machine}cpu_kernel_ratio": cpu(use.kernel_ratio if use else None),
         f"{machine}cpu_iowait_ratio": cpu(use.modes.get("iowait") if use else None),
         f"{machine}cpu_stolen_ratio": cpu(use.modes.get("steal") if use else None),
-        f"{machine}context_switches_per_s": conditions.context_switches_per_s,
-        f"{machine}tasks_waiting_per_cpu": conditions.waiting_per_cpu,
+        f"{machine}context_switches_per_s": conditions.scheduler.context_switches_per_s,
+        f"{machine}tasks_waiting_per_cpu": conditions.scheduler.waiting_per_cpu,
     }
     if target is not None:
         values |= {
@@ -293,10 +211,10 @@ def figures(conditions: Conditions) -> dict[str, Quantity]:
 
 def _operations(conditions: Conditions) -> dict[str, Quantity]:
     cost = efficiency_of(conditions)
-    if conditions.operations is None or cost is None:
+    if conditions.progress is None or cost is None:
         return {}
     return {
-        "operations_per_s": conditions.operations.per_s,
+        "operations_per_s": conditions.progress.operations.per_s,
         "operations_per_machine_cpu_s": cost.per_cpu_s,
         "operations_per_program_cpu_s": cost.per_program_cpu_s,
         "operations_per_joule": cost.per_joule,
@@ -324,21 +242,12 @@ def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list
     return list(points.values())
 
 
-def _memory_traffic(use: CounterUse) -> Quantity:
-    """Return bytes a second of the memory controllers, by formulas or as perf scaled them."""
-    metric = use.metrics.get("memory_bytes_per_s")
-    if metric is not None and metric.value is not None:
-        return Quantity(metric.value, "bytes/s")
-    return dram_bytes_per_s(use)
-
-
 def measured_intensities(conditions: Conditions) -> dict[str, Pressure]:
     """Return how hard the machine's resources were pressed, by part."""
-    use = conditions.counters
     pressures = intensities(
         conditions,
         conditions.machine,
         health=conditions.health,
-        dram_bytes_per_s=None if use is None or use.source is None else _memory_traffic(use),
+        dram_bytes_per_s=memory_traffic(conditions.counters),
     )
     return {each.part: each for each in pressures.parts()}

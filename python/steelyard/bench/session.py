@@ -422,7 +422,7 @@ class Session:
         if not hosts:
             return []
         from steelyard import telemetry
-        from steelyard.analyze.conditions import network_use
+        from steelyard.analyze.facts.network import network_use
 
         folder, span = self.manifest.run.artifacts.get("telemetry"), self.manifest.phase_span("measure")
         if folder is None or span is None:

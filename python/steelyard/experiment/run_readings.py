@@ -38,8 +38,8 @@ def readings_of_run(attempt: Attempt) -> tuple[dict[str, float], dict[str, str]]
         }
     readings |= {curve.OPERATIONS: operations, curve.ELAPSED: counts.duration_s}
     foreign = _checked(run, "foreign-load") or 0.0
-    cpus = {*conditions.server_cpus.cpus, *conditions.load_cpus.cpus}
-    uses = [conditions.cpus[cpu] for cpu in cpus if cpu in conditions.cpus]
+    cpus = {*conditions.cpus.server.cpus, *conditions.cpus.load.cpus}
+    uses = [conditions.cpus.by_cpu[cpu] for cpu in cpus if cpu in conditions.cpus.by_cpu]
     if uses:
         used = sum(use.own_ratio for use in uses) - foreign * len(uses)
         readings[curve.CPU_TIME] = max(0.0, used) * counts.duration_s

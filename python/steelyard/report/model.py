@@ -16,6 +16,7 @@ from steelyard import telemetry
 from steelyard._base import SteelyardError, read_tail
 from steelyard.analyze import Conditions, Finding, explain
 from steelyard.analyze.conditions import observe
+from steelyard.analyze.facts.span import Span
 from steelyard.analyze.pressure.vmstat_histograms import Histogram, vmstat_histograms
 from steelyard.analyze.process_times import ProcessTime, process_times
 from steelyard.analyze.profiles.figures import ReadProfile, read_profile
@@ -164,7 +165,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         steps = _steps(recording, run, machine)
     except SteelyardError as error:
         lacking.append(Lack("telemetry", error.message))
-        conditions, processes, recording, histograms, steps = Conditions(0, 1), (), None, (), ()
+        conditions, processes, recording, histograms, steps = Conditions(Span(0, 1)), (), None, (), ()
     if recording is not None:
         lacking += [
             Lack(f"{source.name} telemetry", source.reason or "not available on this machine")

@@ -17,6 +17,7 @@ import numpy as np
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.operations.efficiency import efficiency_of
 from steelyard.analyze.operations.operations import Operations, OperationSeries, OperationSource
+from steelyard.analyze.operations.progress import Progress
 from steelyard.analyze.operations.telemetry_correlation import Correlates
 from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
@@ -33,25 +34,24 @@ _GIGABYTE = 1e9
 
 def operations_section(data: ReportData) -> list[Section]:
     """Return the section of operations, none where no source was given."""
-    operations = data.conditions.operations
-    if operations is None:
+    progress = data.conditions.progress
+    if progress is None:
         return []
+    operations = progress.operations
     charts = [_chart(data, operations), *_gauges(data, operations)]
     tables = [_costs(data.conditions, operations), *_series(operations), *_phases(operations)]
-    tables += [*_moving(data.conditions.correlates), _sources(operations)]
-    return [
-        Section("operations", "Operations", (*_widened(charts), *tables), _intro(data.conditions, operations))
-    ]
+    tables += [*_moving(progress.correlates), _sources(operations)]
+    return [Section("operations", "Operations", (*_widened(charts), *tables), _intro(progress))]
 
 
-def _intro(conditions: Conditions, operations: Operations) -> str:
+def _intro(progress: Progress) -> str:
+    operations, correlates = progress.operations, progress.correlates
     main, rate = operations.main, operations.per_s
     if main is None or rate.value is None:
         return f"There is no rate of operations: {rate.missing or 'no source counts them'}."
     covered = operations.covered_ratio
     part = "" if covered is None or covered > 0.98 else f", known of {fmt.quantity(covered, 'ratio')} of it"
     text = f"{fmt.quantity(rate.value, '1/s')} in the measure phase{part}, counted by {main.name}."
-    correlates = conditions.correlates
     if correlates is None or correlates.missing:
         return text + (f" Correlated telemetry is unknown: {correlates.missing}." if correlates else "")
     if not correlates.found:
@@ -239,15 +239,14 @@ def _sources(operations: Operations) -> Table:
 
 def operations_lines(conditions: Conditions) -> list[tuple[str, str]]:
     """Return the lines for a terminal, as (name, text)."""
-    operations = conditions.operations
-    if operations is None:
+    if conditions.progress is None:
         return []
+    operations, correlates = conditions.progress.operations, conditions.progress.correlates
     rate = operations.per_s
     if rate.value is None:
         return [("operations", f"not known: {rate.missing}")]
     name = operations.main.name if operations.main else ""
     lines = [("operations", f"{fmt.plain(fmt.quantity(rate.value, '1/s'))} by {name}")]
-    correlates = conditions.correlates
     if correlates is not None and correlates.missing is None:
         shown = [correlate.text for correlate in correlates.found[:_SHOWN_IN_TERMINAL]]
         lines += [("", text) for text in shown]
@@ -262,10 +261,10 @@ def operations_lines(conditions: Conditions) -> list[tuple[str, str]]:
 
 def operations_document(conditions: Conditions) -> dict[str, Any] | None:
     """Return plain values for ``--json``, None where no source was given."""
-    operations, cost = conditions.operations, efficiency_of(conditions)
-    if operations is None or cost is None:
+    progress, cost = conditions.progress, efficiency_of(conditions)
+    if progress is None or cost is None:
         return None
-    correlates, stalls = conditions.correlates, conditions.stalls
+    operations, correlates, stalls = progress.operations, progress.correlates, progress.stalls
     return {
         "per_s": _plain(operations.per_s),
         "count": _plain(operations.count),

@@ -15,7 +15,6 @@ from pydantic import JsonValue
 
 from steelyard.analyze.checks import advice
 from steelyard.analyze.rules.findings import Evidence, Finding
-from steelyard.analyze.rules.ranking import headline_time
 from steelyard.bench import declaration
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
@@ -91,7 +90,7 @@ def build(data: ReportData) -> dict[str, Any]:
         "metrics": [_metric(name, metric, run.benchmark) for name, metric in run.metrics.items()],
         "score": _score(data.score),
         "no_score": data.score.reason if isinstance(data.score, Refusal) else "",
-        "findings": [_finding(finding, headline_time(data.conditions)) for finding in data.findings],
+        "findings": [_finding(finding, data.conditions.headline.time) for finding in data.findings],
         "sections": sections,
         "panels": panels,
         "machine_line": machine_line(data.machine),
@@ -318,12 +317,12 @@ def _latency_table(data: ReportData) -> list[Table]:
 
 def _cpu_intro(data: ReportData) -> str:
     parts = []
-    for each in (data.conditions.server_cpus, data.conditions.load_cpus):
-        if each.use is not None and data.conditions.has_load and not data.conditions.shared_cpus:
+    for each in (data.conditions.cpus.server, data.conditions.cpus.load):
+        if each.use is not None and data.conditions.has_load and not data.conditions.cpus.shared:
             kernel = each.use.kernel_ratio
             tail = f", {fmt.quantity(kernel, 'ratio')} of it in the kernel" if kernel is not None else ""
             parts.append(f"{each.name}: {fmt.quantity(each.use.busy_ratio, 'ratio')} busy{tail}")
-    use = data.conditions.all_cpus.use
+    use = data.conditions.cpus.all.use
     if not parts and use is not None:
         kernel = use.kernel_ratio
         tail = f", {fmt.quantity(kernel, 'ratio')} of it in the kernel" if kernel is not None else ""

@@ -6,7 +6,7 @@ import pytest
 
 from steelyard import telemetry
 from steelyard.analyze import Conditions, observe
-from steelyard.analyze.conditions import KERNEL_MODES
+from steelyard.analyze.facts.cpus import KERNEL_MODES
 from steelyard.records import Interface, Machine
 from tests.report.runs import BEGIN, MEASURE_S, WARMUP_S, cache_lines, load_result, machine_record, run_record
 from tests.telemetry.recordings import SECOND, table_of, write_recording
@@ -43,20 +43,20 @@ def test_cpu_shares_are_the_rates_over_their_sum(tmp_path: Path) -> None:
         "iowait": 0.03,
     }
     found = conditions_of(tmp_path, {"cpu": cpu_rows({**shares, "idle": 0.25, "guest": 0.2})})
-    use = found.server_cpus.use
+    use = found.cpus.server.use
     assert use is not None
     assert sum(use.modes.values()) == pytest.approx(1)
     assert use.modes == pytest.approx({**shares, "idle": 0.25})
     assert use.busy_ratio == pytest.approx(0.72)
     assert use.kernel_ratio == pytest.approx(sum(shares[mode] for mode in KERNEL_MODES) / 0.72)
-    assert (found.server_cpus.cpus, found.load_cpus.cpus, found.shared_cpus) == ((0,), (1,), ())
+    assert (found.cpus.server.cpus, found.cpus.load.cpus, found.cpus.shared) == ((0,), (1,), ())
 
 
 def test_a_set_without_any_read_cpu_is_missing(tmp_path: Path) -> None:
     found = conditions_of(tmp_path, {"cpu": cpu_rows({"idle": 1.0}, cpus=1)}, cpus=2)
-    assert found.load_cpus.use is None
-    assert found.load_cpus.missing
-    assert found.server_cpus.use is not None
+    assert found.cpus.load.use is None
+    assert found.cpus.load.missing
+    assert found.cpus.server.use is not None
 
 
 def network_rows() -> list[dict[str, object]]:
@@ -122,13 +122,13 @@ def test_waits_pressure_and_power_have_their_units(tmp_path: Path) -> None:
             ],
         },
     )
-    assert found.waiting_per_cpu.value == pytest.approx(0.5)
+    assert found.scheduler.waiting_per_cpu.value == pytest.approx(0.5)
     assert found.pressure["io"].some_ratio.value == pytest.approx(0.25)
-    assert {name: power.value for name, power in found.power_w.items()} == pytest.approx(
+    assert {name: power.value for name, power in found.power.watts.items()} == pytest.approx(
         {"p0": 35.0, "chip": 12.0}
     )
     assert found.missing["cpu"] == "this source was not recorded"
-    assert found.frequency_hz.missing == "this source was not recorded"
+    assert found.power.frequency_hz.missing == "this source was not recorded"
 
 
 def test_a_disk_operation_takes_the_time_of_all_over_their_number(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_without_a_recording_everything_is_missing_with_a_reason() -> None:
     begin, end = BEGIN + WARMUP_S * SECOND, BEGIN + (WARMUP_S + MEASURE_S) * SECOND
     run = run_record(load, Path("x"))
     found = observe(None, begin, end, run=run, load=load, cache_stats=cache_lines(load))
-    assert found.all_cpus.missing
-    assert found.runnable.missing
+    assert found.cpus.all.missing
+    assert found.scheduler.runnable.missing
     assert found.cache is not None
     assert found.cache.slow_wait_ns.value == pytest.approx(310_000)
     assert found.cache.slow_service_ns.value == pytest.approx(95_000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.analyze.conditions import NetworkUse
+from steelyard.analyze.facts.network import NetworkUse
 from steelyard.analyze.load_hosts import link_check, load_hosts
 from steelyard.analyze.values import Quantity
 from steelyard.records import Level, Parameter

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from steelyard.analyze import Conditions, explain
-from steelyard.analyze.own_cpu import OwnCpu, blame, own_cpu
+from steelyard.analyze.own_cpu import OwnCpu, own_cpu
 from steelyard.analyze.pressure.intensities import intensities
 from steelyard.records import Metric
+from tests.analyze.facts import changed
 from tests.analyze.rules.test_ranking import cpus
 from tests.analyze.rules.test_rules import CALM
 
@@ -17,13 +18,13 @@ def _metrics(**values: float) -> dict[str, Metric]:
 
 
 def _served(
-    servers: float, *, kernel: float = 0.3, load: float | None = None, **changes: object
+    servers: float, *, kernel: float = 0.3, load_ratio: float | None = None, **changes: object
 ) -> Conditions:
     """Return two CPUs that are busy 98 % of the time, whose servers used ``servers`` of both."""
     use = cpus("all", (0, 1), user=0.6, system=0.38)
-    own = OwnCpu(2 * servers, servers, kernel, None if load is None else 2 * load, load)
-    seen = replace(CALM, target=None, all_cpus=use, server_cpus=replace(use, name="server"), own_cpu=own)
-    return replace(seen, **changes)
+    own = OwnCpu(2 * servers, servers, kernel, None if load_ratio is None else 2 * load_ratio, load_ratio)
+    seen = changed(CALM, target=None, all=use, server=replace(use, name="server"), own_cpu=own)
+    return changed(seen, **changes)
 
 
 def test_shares_are_of_the_cpus_that_each_side_may_use() -> None:
@@ -41,12 +42,12 @@ def test_shares_are_of_the_cpus_that_each_side_may_use() -> None:
 
 @pytest.mark.parametrize("used", [0.12, 0.27])
 def test_busy_neighbours_are_no_pressure_of_a_run(used: float) -> None:
-    seen = _served(used, has_load=False, foreign_load=True)
+    seen = _served(used, has_load=False, is_objected=True)
     pressed = intensities(seen, None).cpu
     assert pressed.ratio == pytest.approx(used)
     assert not pressed.is_pressure_point
     assert pressed.evidence.startswith(f"the servers used {100 * used:.0f} % of 2 CPUs, other processes")
-    assert blame(seen).neighbours == pytest.approx(2 * (0.98 - used))
+    assert seen.usage.blame.neighbours == pytest.approx(2 * (0.98 - used))
     assert not {"cpu-bound", "kernel-heavy"} & {finding.id for finding in explain(seen)}
 
 
@@ -57,9 +58,9 @@ def test_a_run_that_uses_the_cpus_itself_is_limited_by_them() -> None:
 
 
 def test_without_a_clock_of_its_own_nothing_is_concluded_beside_others() -> None:
-    seen = replace(_served(0.9, has_load=False), own_cpu=None, foreign_load=True)
+    seen = changed(_served(0.9, has_load=False), own_cpu=None, is_objected=True)
     assert not {"cpu-bound", "kernel-heavy"} & {finding.id for finding in explain(seen)}
-    assert "cpu-bound" in {finding.id for finding in explain(replace(seen, foreign_load=False))}
+    assert "cpu-bound" in {finding.id for finding in explain(changed(seen, is_objected=False))}
 
 
 def test_kernel_time_is_the_servers_and_its_gain_is_of_all_time() -> None:
@@ -73,9 +74,9 @@ def test_kernel_time_is_the_servers_and_its_gain_is_of_all_time() -> None:
 
 
 def test_what_shares_the_cpus_is_server_and_load_not_their_neighbours() -> None:
-    shared = {"load_cpus": cpus("load", (0, 1), user=0.6, system=0.38), "has_load": True}
+    shared = {"load": cpus("load", (0, 1), user=0.6, system=0.38), "has_load": True}
     ids = [
-        {finding.id for finding in explain(_served(servers, load=load, **shared))}
+        {finding.id for finding in explain(_served(servers, load_ratio=load, **shared))}
         for servers, load in ((0.5, 0.4), (0.2, 0.1))
     ]
     assert ["shared-cpus" in each for each in ids] == [True, False]
@@ -85,10 +86,7 @@ def test_servers_that_served_nothing_get_no_finding_on_kernel_time_or_idle_cpus(
     # A frozen server on CPUs that neighbours keep busy for 55 %.
     half = cpus("server", (0, 1), user=0.45, system=0.1)
     frozen, slow = (
-        {
-            finding.id: finding
-            for finding in explain(_served(used, kernel=0.66, has_load=True, server_cpus=half))
-        }
+        {finding.id: finding for finding in explain(_served(used, kernel=0.66, has_load=True, server=half))}
         for used in (0.0002, 0.25)
     )
     assert not {"server-cpus-unused", "kernel-heavy"} & set(frozen)

@@ -24,7 +24,8 @@ import pytest
 from steelyard._base import UsageError, schemas_dir
 from steelyard._base.request import as_document, options, resumed, words
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules import findings
+from steelyard.analyze.facts.span import Span
+from steelyard.analyze.rules import explain, findings
 from steelyard.bench import declaration, hook
 from steelyard.cli.main import invoke
 from steelyard.records import parse
@@ -89,13 +90,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("site")
     install(folder)
     # Built-in rules are registered once, where they stay; the package's go with the copy.
-    findings.load_rules()
+    explain.load_rules()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.syspath_prepend(str(folder))
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         patch.setattr(findings, "RULES", dict(findings.RULES))
-        findings.load_rules.cache_clear()
+        explain.load_rules.cache_clear()
         yield folder
     forget()
 
@@ -181,10 +182,11 @@ def test_a_package_that_fails_costs_only_what_it_brings(site: Path, ran: list[di
 def test_the_rule_and_the_check_are_asked(site: Path) -> None:
     machine = str(schemas_dir() / "golden" / "machine.json")
     assert "one-node" in json.dumps(document("machine", "check", machine, "--all", code=(0, 1)))
-    assert findings.load_rules() == ()
-    conditions = Conditions(0, 1, target=SimpleNamespace(threads=300.0))  # type: ignore[arg-type]
-    [finding] = findings.explain(conditions, [findings.RULES["too-many-threads"]])
+    assert explain.load_rules() == ()
+    conditions = Conditions(Span(0, 1), target=SimpleNamespace(threads=300.0))  # type: ignore[arg-type]
+    [finding] = explain.explain(conditions, [findings.RULES["too-many-threads"]])
     assert finding.claim == "The program has 300 threads."
+    assert explain.explain(Conditions(Span(0, 1)), [findings.RULES["too-many-threads"]]) == []
 
 
 def test_a_field_of_the_request_is_a_flag_a_key_and_a_part_of_the_record(site: Path) -> None:

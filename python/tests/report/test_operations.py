@@ -98,7 +98,7 @@ def test_the_terminal_says_rate_and_what_moves(data: ReportData) -> None:
 def test_without_sources_there_is_no_section(tmp_path: Path) -> None:
     write_characterization(tmp_path / "run")
     data = gather(tmp_path / "run")
-    assert data.conditions.operations is None
+    assert data.conditions.progress is None
     assert characterize_table.document(data)["operations"] is None
     assert 'id="operations"' not in html.write_data(data).read_text()
 

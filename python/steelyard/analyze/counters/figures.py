@@ -66,3 +66,16 @@ def kernel_ratio(use: CounterUse) -> Quantity:
     if kernel is None or not whole:
         return Quantity(None, "ratio", "instructions were not counted by mode (instructions:k)")
     return Quantity(min(1.0, kernel / whole), "ratio")
+
+
+def memory_traffic(use: CounterUse | None) -> Quantity | None:
+    """Return bytes a second of the memory controllers, by formulas or as perf scaled them.
+
+    None without counts.
+    """
+    if use is None or use.source is None:
+        return None
+    metric = use.metrics.get("memory_bytes_per_s")
+    if metric is not None and metric.value is not None:
+        return Quantity(metric.value, "bytes/s")
+    return dram_bytes_per_s(use)

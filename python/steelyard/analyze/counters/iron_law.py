@@ -26,7 +26,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from steelyard._base import UsageError
 from steelyard.analyze.counters.smt import (
@@ -37,15 +36,23 @@ from steelyard.analyze.counters.smt import (
     require_same_mode,
     split_utilisation,
 )
+from steelyard.analyze.facts.cpus import Cpus
+from steelyard.analyze.facts.reader import not_recorded
+from steelyard.analyze.facts.span import Span
 from steelyard.analyze.values import Quantity
 from steelyard.records import Machine
 
-if TYPE_CHECKING:
-    # For types only: conditions load a query engine, which the law does without.
-    from steelyard.analyze.conditions import Conditions
-
 NO_CHANGE_LOG = math.log(1.005)
 """Runs nearer than 0.5 % have no shares: parts of nothing."""
+
+
+@dataclass(frozen=True)
+class Meanwhile:
+    """What the machine did while counters counted, which counts are held against."""
+
+    span: Span
+    cpus: Cpus = field(default_factory=Cpus)
+    frequency_hz: Quantity = field(default_factory=lambda: not_recorded("hz"))
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,7 @@ def not_known(name: str) -> str:
 
 
 def counts_of_phase(
-    conditions: Conditions,
+    meanwhile: Meanwhile,
     operations: float | None,
     *,
     machine: Machine | None = None,
@@ -134,15 +141,15 @@ def counts_of_phase(
     reasons = {
         name: "no counters were read" for name in ("instructions", "cycles") if counted.get(name) is None
     }
-    seconds = (conditions.end_ns - conditions.begin_ns) / 1e9
-    cpus = conditions.server_cpus
+    seconds = meanwhile.span.seconds
+    cpus = meanwhile.cpus.server
     cpu_s = None
     if cpus.use is None:
         reasons["cpu_s"] = cpus.missing or "CPU time was not recorded"
     else:
         cpu_s = split_utilisation(cpus.use).total_ratio * len(cpus.cpus) * seconds
     threads = machine.cpu.threads_per_core if machine is not None else None
-    frequency = conditions.frequency_hz.value
+    frequency = meanwhile.frequency_hz.value
     # Which of the workload's CPUs share a core is known only where it has them all.
     whole = machine is not None and len(cpus.cpus) == machine.cpu.logical_cpus
     cores = machine.cpu.cores if machine is not None and whole else len(cpus.cpus)

@@ -14,19 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from steelyard._base import SteelyardError
 from steelyard.analyze.counters.choice import choose, shared_metrics
+from steelyard.analyze.counters.iron_law import Meanwhile
 from steelyard.analyze.counters.metrics import MetricValue
 from steelyard.analyze.counters.use import CounterUse, metrics_of_series, source_of, use_of
+from steelyard.analyze.facts.cpus import Cpus
 from steelyard.analyze.run_files import COUNTERS, RECORDED, SHARED, TOP_DOWN_HOOK
 from steelyard.analyze.values import Quantity
 from steelyard.records import Machine, Run
 from steelyard.telemetry.counters import CounterSeries, counter_series
-
-if TYPE_CHECKING:
-    from steelyard.analyze.conditions import Conditions
 
 SIDES = ("server", "load")
 OF_MACHINE = "of the whole machine"
@@ -36,7 +34,7 @@ OF_MACHINE = "of the whole machine"
 def uses_by_side(
     folder: Path,
     run: Run,
-    conditions: Conditions,
+    meanwhile: Meanwhile,
     *,
     machine: Machine | None = None,
     operations: Quantity | None = None,
@@ -45,14 +43,13 @@ def uses_by_side(
     entities = _entities(run, COUNTERS)
     if not entities or not (folder / RECORDED).is_dir():
         return {}
-    machine = machine or conditions.machine
     operations = operations or Quantity(None, "1", "the operations are not known")
-    counted = _series(folder / RECORDED, conditions)
-    slots = _series(folder / TOP_DOWN_HOOK, conditions)
-    shared, reason = _shared_metrics(folder, conditions, machine), _missing(run, COUNTERS, "machine_missing")
+    counted = _series(folder / RECORDED, meanwhile)
+    slots = _series(folder / TOP_DOWN_HOOK, meanwhile)
+    shared, reason = _shared_metrics(folder, meanwhile, machine), _missing(run, COUNTERS, "machine_missing")
     uses = {}
     for side, names in entities.items():
-        part = _part(conditions, side)
+        part = _part(meanwhile, side)
         here = _of_cpus(machine, names)
         source = counted if isinstance(counted, str) else source_of(_of(counted, names), part, here)
         if isinstance(source, str):
@@ -85,7 +82,7 @@ def _missing(run: Run, hook: str, key: str = "missing") -> str | None:
     return missing if isinstance(missing, str) else None
 
 
-def _series(folder: Path, conditions: Conditions) -> list[CounterSeries] | str:
+def _series(folder: Path, meanwhile: Meanwhile) -> list[CounterSeries] | str:
     """Return the counts of a recording over the measure phase, or why there are none."""
     if not folder.is_dir():
         return "it was not recorded"
@@ -95,7 +92,7 @@ def _series(folder: Path, conditions: Conditions) -> list[CounterSeries] | str:
     try:
         with open_recording(folder) as recording:
             why = recording.missing("counters")
-            return why or counter_series(recording, conditions.begin_ns, conditions.end_ns)
+            return why or counter_series(recording, meanwhile.span.begin_ns, meanwhile.span.end_ns)
     except SteelyardError as error:
         return error.message.replace(f"{folder.parent}/", "")
 
@@ -104,10 +101,10 @@ def _of(series: list[CounterSeries], names: tuple[str, ...]) -> list[CounterSeri
     return [each for each in series if each.entity in names]
 
 
-def _part(conditions: Conditions, side: str) -> Conditions:
-    """Return the conditions as those of one side's CPUs."""
-    cpus = conditions.load_cpus if side == "load" else conditions.server_cpus
-    return replace(conditions, all_cpus=cpus, server_cpus=cpus)
+def _part(meanwhile: Meanwhile, side: str) -> Meanwhile:
+    """Return what one side's CPUs did, as if there were no others."""
+    cpus = meanwhile.cpus.load if side == "load" else meanwhile.cpus.server
+    return replace(meanwhile, cpus=Cpus(all=cpus, server=cpus))
 
 
 def _of_cpus(machine: Machine | None, names: tuple[str, ...]) -> Machine | None:
@@ -117,13 +114,11 @@ def _of_cpus(machine: Machine | None, names: tuple[str, ...]) -> Machine | None:
     return machine.model_copy(update={"cpu": machine.cpu.model_copy(update={"logical_cpus": len(names)})})
 
 
-def _shared_metrics(
-    folder: Path, conditions: Conditions, machine: Machine | None
-) -> Mapping[str, MetricValue]:
-    series = _series(folder / SHARED, conditions)
+def _shared_metrics(folder: Path, meanwhile: Meanwhile, machine: Machine | None) -> Mapping[str, MetricValue]:
+    series = _series(folder / SHARED, meanwhile)
     if isinstance(series, str):
         return {}
-    source = source_of(series, conditions, machine)
+    source = source_of(series, meanwhile, machine)
     if isinstance(source, str):
         return {}
     values, _ = metrics_of_series(source.series, machine, source.duration_s)
@@ -153,7 +148,7 @@ def _with_reasons(
 def _with_tree(
     use: CounterUse,
     slots: list[CounterSeries] | str,
-    conditions: Conditions,
+    meanwhile: Meanwhile,
     run: Run,
     machine: Machine | None,
     missing: str | None,
@@ -161,8 +156,8 @@ def _with_tree(
     """Take the tree from the recording of its events."""
     if isinstance(slots, str):
         return replace(use, top_down=None, top_down_missing=missing or slots)
-    source = source_of(slots, conditions, machine)
+    source = source_of(slots, meanwhile, machine)
     if isinstance(source, str):
         return replace(use, top_down=None, top_down_missing=missing or source)
-    tree = use_of(source, conditions, run, machine=machine, operations=use.operations)
+    tree = use_of(source, meanwhile, run, machine=machine, operations=use.operations)
     return replace(use, top_down=tree.top_down, top_down_missing=tree.top_down_missing)

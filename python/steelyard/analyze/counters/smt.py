@@ -19,14 +19,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from steelyard._base import UsageError
+from steelyard.analyze.facts.cpus import CpuUse
 from steelyard.analyze.values import Quantity
-
-if TYPE_CHECKING:
-    # For types only: reading recordings loads a query engine, which not every caller comes to need.
-    from steelyard.analyze.conditions import CpuUse
 
 TIGHT_RATIO = 0.02
 """Bounds that are nearer than this count as a value: counters of one run repeat about as well."""

@@ -34,7 +34,7 @@ from steelyard.analyze.counters.events import (
     counts_of_gains,
     whole_of,
 )
-from steelyard.analyze.counters.iron_law import Counts, IronLaw, counts_of_phase, iron_law
+from steelyard.analyze.counters.iron_law import Counts, IronLaw, Meanwhile, counts_of_phase, iron_law
 from steelyard.analyze.counters.metrics import MetricValue, metrics_of, top_down_of
 from steelyard.analyze.counters.smt import Bounds, UtilisationSplit, split_utilisation, used_capacity
 from steelyard.analyze.counters.topdown import TopDown, top_down
@@ -49,7 +49,7 @@ from steelyard.telemetry.perf_stat.output import PerfStat, read_perf_stat
 from steelyard.telemetry.perf_stat.rows import PerfMetric
 
 if TYPE_CHECKING:
-    from steelyard.analyze.conditions import Conditions
+    # For types only: it loads the query engine.
     from steelyard.telemetry import Recording
 
 GENERIC = "generic"
@@ -117,24 +117,23 @@ class Source:
 def counter_use(
     folder: Path,
     run: Run,
-    conditions: Conditions,
+    meanwhile: Meanwhile,
     *,
     recording: Recording | None = None,
     machine: Machine | None = None,
     operations: Quantity | None = None,
 ) -> CounterUse:
     """Return what the counters of the run in ``folder`` say. Raises nothing: what fails is reported."""
-    machine = machine or conditions.machine
     operations = operations or Quantity(None, "1", "the application's operations are not known")
-    source, reasons = _source(folder, run, conditions, recording, machine)
+    source, reasons = _source(folder, run, meanwhile, recording, machine)
     if source is None:
-        return _use_without(conditions, machine, operations, "; ".join(reasons) or NOTHING)
-    return use_of(source, conditions, run, machine=machine, operations=operations, reasons=reasons)
+        return _use_without(meanwhile, machine, operations, "; ".join(reasons) or NOTHING)
+    return use_of(source, meanwhile, run, machine=machine, operations=operations, reasons=reasons)
 
 
 def use_of(
     source: Source,
-    conditions: Conditions,
+    meanwhile: Meanwhile,
     run: Run,
     *,
     machine: Machine | None,
@@ -143,7 +142,7 @@ def use_of(
 ) -> CounterUse:
     """Return what counts say; ``reasons`` are why others than these were not taken."""
     cautions = [*source.cautions, *reasons]
-    counts, notes = _counts(source, conditions, machine, operations, run)
+    counts, notes = _counts(source, meanwhile, machine, operations, run)
     cautions += notes
     metrics, definition = metrics_of_series(source.series, machine, counts.duration_s)
     metrics = {
@@ -167,12 +166,12 @@ def use_of(
         top_down=tree,
         top_down_missing=tree_missing,
         cautions=tuple(cautions),
-        **_shared(conditions, machine, operations),
+        **_shared(meanwhile, machine, operations),
     )
 
 
-def _shared(conditions: Conditions, machine: Machine | None, operations: Quantity) -> dict[str, Any]:
-    split, capacity, split_missing = _used(conditions, machine)
+def _shared(meanwhile: Meanwhile, machine: Machine | None, operations: Quantity) -> dict[str, Any]:
+    split, capacity, split_missing = _used(meanwhile, machine)
     return {
         "operations": operations,
         "split": split,
@@ -182,15 +181,15 @@ def _shared(conditions: Conditions, machine: Machine | None, operations: Quantit
 
 
 def _use_without(
-    conditions: Conditions, machine: Machine | None, operations: Quantity, missing: str
+    meanwhile: Meanwhile, machine: Machine | None, operations: Quantity, missing: str
 ) -> CounterUse:
-    counts = _without_counters(conditions, machine, operations, missing)
-    shared = _shared(conditions, machine, operations)
+    counts = _without_counters(meanwhile, machine, operations, missing)
+    shared = _shared(meanwhile, machine, operations)
     return CounterUse(iron_law(counts), counts, missing=missing, top_down_missing=missing, **shared)
 
 
 def _source(
-    folder: Path, run: Run, conditions: Conditions, recording: Recording | None, machine: Machine | None
+    folder: Path, run: Run, meanwhile: Meanwhile, recording: Recording | None, machine: Machine | None
 ) -> tuple[Source | None, list[str]]:
     """Return the counts to take: a file that was given before what the recorder counted."""
     reasons: list[str] = []
@@ -212,14 +211,14 @@ def _source(
             reasons.append(f"{name}: {source}")
         else:
             return source, reasons
-    live = _live(folder, conditions, run, recording, machine)
+    live = _live(folder, meanwhile, run, recording, machine)
     if isinstance(live, Source):
         return live, reasons
     return None, [*reasons, *([live] if live is not None else [])]
 
 
 def _live(
-    folder: Path, conditions: Conditions, run: Run, recording: Recording | None, machine: Machine | None
+    folder: Path, meanwhile: Meanwhile, run: Run, recording: Recording | None, machine: Machine | None
 ) -> Source | str | None:
     """Return what was counted beside the run, in a recording of its own or in the telemetry's, or why not."""
     about = run.hooks.get(COUNTERS)
@@ -227,13 +226,13 @@ def _live(
     if isinstance(missing, str):
         return missing
     if not (folder / RECORDED).is_dir():
-        return _of_recording(recording, conditions, run, machine) if recording is not None else None
+        return _of_recording(recording, meanwhile, run, machine) if recording is not None else None
     # Read when needed: it loads the query engine.
     from steelyard.telemetry import open_recording
 
     try:
         with open_recording(folder / RECORDED) as counted:
-            return _of_recording(counted, conditions, run, machine)
+            return _of_recording(counted, meanwhile, run, machine)
     except SteelyardError as error:
         return error.message.replace(f"{folder}/", "")
 
@@ -289,18 +288,18 @@ def _cgroup(run: Run) -> str | None:
 
 
 def _of_recording(
-    recording: Recording, conditions: Conditions, run: Run, machine: Machine | None
+    recording: Recording, meanwhile: Meanwhile, run: Run, machine: Machine | None
 ) -> Source | str:
     why = recording.missing("counters")
     if why is not None:
         return NOTHING if why == "this source was not recorded" else why
-    recorded = counter_series(recording, conditions.begin_ns, conditions.end_ns)
-    return source_of(recorded, conditions, machine, cgroup=_cgroup(run))
+    recorded = counter_series(recording, meanwhile.span.begin_ns, meanwhile.span.end_ns)
+    return source_of(recorded, meanwhile, machine, cgroup=_cgroup(run))
 
 
 def source_of(
     recorded: Sequence[CounterSeries],
-    conditions: Conditions,
+    meanwhile: Meanwhile,
     machine: Machine | None,
     *,
     cgroup: str | None = None,
@@ -317,16 +316,16 @@ def source_of(
         unplanned = dict.fromkeys((*INSTRUCTIONS, *CYCLES), withheld["ipc"])
         series = replace(series, missing={**unplanned, **series.missing})
     # Counts, metrics and their time are of the same windows.
-    series = series.within(conditions.begin_ns, conditions.end_ns)
+    series = series.within(meanwhile.span.begin_ns, meanwhile.span.end_ns)
     gained = gains(series)
     return Source("steelyard-probe", series, counts_of_gains(gained), gained.duration_s, withheld=withheld)
 
 
 def _counts(
-    source: Source, conditions: Conditions, machine: Machine | None, operations: Quantity, run: Run
+    source: Source, meanwhile: Meanwhile, machine: Machine | None, operations: Quantity, run: Run
 ) -> tuple[Counts, list[str]]:
     cautions: list[str] = []
-    phase_s = (conditions.end_ns - conditions.begin_ns) / 1e9
+    phase_s = meanwhile.span.seconds
     duration_s = source.duration_s
     if duration_s is None and source.is_of_run:
         duration_s = phase_s
@@ -358,7 +357,7 @@ def _counts(
     cautions += same
     _, core = events.first(CORE_CYCLES)
     base = counts_of_phase(
-        conditions,
+        meanwhile,
         done.value,
         machine=machine,
         counters={"instructions": instructions.value, "cycles": cycles.value, "core_cycles": core.value},
@@ -420,12 +419,12 @@ def _cpu_s(
 
 
 def _without_counters(
-    conditions: Conditions, machine: Machine | None, operations: Quantity, missing: str
+    meanwhile: Meanwhile, machine: Machine | None, operations: Quantity, missing: str
 ) -> Counts:
     reasons = {"instructions": missing, "cycles": missing}
     if operations.missing:
         reasons["operations"] = operations.missing
-    return counts_of_phase(conditions, operations.value, machine=machine, missing=reasons)
+    return counts_of_phase(meanwhile, operations.value, machine=machine, missing=reasons)
 
 
 def metrics_of_series(
@@ -476,10 +475,10 @@ def _tree(
 
 
 def _used(
-    conditions: Conditions, machine: Machine | None
+    meanwhile: Meanwhile, machine: Machine | None
 ) -> tuple[UtilisationSplit | None, Bounds, str | None]:
     """Return how the CPUs' time was used, and what part of the cores' capacity that is."""
-    cpus = conditions.server_cpus if conditions.server_cpus.use is not None else conditions.all_cpus
+    cpus = meanwhile.cpus.server if meanwhile.cpus.server.use is not None else meanwhile.cpus.all
     if cpus.use is None:
         reason = cpus.missing or "CPU time was not recorded"
         return None, Bounds(None, None, "ratio", reason), reason

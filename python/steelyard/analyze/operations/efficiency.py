@@ -15,13 +15,10 @@ Not here: what is good (``decide``).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.operations.power import package_power
 from steelyard.analyze.values import Quantity
-
-if TYPE_CHECKING:
-    from steelyard.analyze.conditions import Conditions
 
 _NOT_USED = ("idle", "iowait", "steal")
 
@@ -37,25 +34,25 @@ class Efficiency:
     disk_bytes: Quantity
 
 
-def efficiency_of(conditions: "Conditions") -> Efficiency | None:
+def efficiency_of(conditions: Conditions) -> Efficiency | None:
     """Return what operations cost, None without any source of operations."""
-    if conditions.operations is None:
+    if conditions.progress is None:
         return None
-    rate = conditions.operations.per_s
-    use, target = conditions.all_cpus.use, conditions.target
+    rate = conditions.progress.operations.per_s
+    use, target = conditions.cpus.all.use, conditions.target
     cpus = Quantity.of(
         None
         if use is None
         else sum(share for mode, share in use.modes.items() if mode not in _NOT_USED)
-        * len(conditions.all_cpus.cpus),
+        * len(conditions.cpus.all.cpus),
         "1",
-        conditions.all_cpus.missing,
+        conditions.cpus.all.missing,
     )
     program = target.cpus if target is not None else Quantity(None, "1", "no program was watched")
     return Efficiency(
         per_cpu_s=_over(rate, cpus, "1/s", "the CPUs were idle"),
         per_program_cpu_s=_over(rate, program, "1/s", "it used no CPU"),
-        per_joule=_over(rate, package_power(conditions), "1/joule", "no power was counted"),
+        per_joule=_over(rate, package_power(conditions.power), "1/joule", "no power was counted"),
         network_bytes=_over(_network(conditions), rate, "bytes", "no operation ended"),
         disk_bytes=_over(_disks(conditions), rate, "bytes", "no operation ended"),
     )
@@ -72,7 +69,7 @@ def _sum(parts: Iterable[Quantity], unit: str, missing: str) -> Quantity:
     return Quantity(sum(known), unit) if known else Quantity(None, unit, missing)
 
 
-def _network(conditions: "Conditions") -> Quantity:
+def _network(conditions: Conditions) -> Quantity:
     def total(names: Iterable[str]) -> float:
         selected = set(names)
         return sum(
@@ -89,7 +86,7 @@ def _network(conditions: "Conditions") -> Quantity:
     return Quantity(max(outside, total(["lo"]) / 2), "bytes/s")
 
 
-def _disks(conditions: "Conditions") -> Quantity:
+def _disks(conditions: Conditions) -> Quantity:
     known = {disk.name for disk in conditions.machine.disks} if conditions.machine else set()
     disks = [each for each in conditions.disks if not known or each.device in known]
     if not disks:

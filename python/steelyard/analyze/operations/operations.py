@@ -20,16 +20,14 @@ Not here: reading a service or a log while it runs (``bench.operations``), and w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard._base import SteelyardError
 from steelyard.analyze.operations.series_correlation import TimeSeries
 from steelyard.analyze.values import Quantity
-from steelyard.records import LoadResult, Phase, Run, read
+from steelyard.records import LoadResult, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +40,6 @@ COVERED_RATIO = 0.5
 """Below this share of a phase what is known of it does not stand for it."""
 COUNTED = ("count", "counter", "rate")
 """What values may mean for operations to follow from them; a ``gauge`` is drawn and correlated only."""
-_NOTHING = "no source of operations was given (--ops), and no load generator ran"
 
 
 @dataclass(frozen=True)
@@ -177,33 +174,6 @@ class Operations:
         return main.total.per_s(begin_ns, end_ns)
 
 
-def operations_of_run(folder: Path, run: Run) -> Operations:
-    """Return what the application of the run in ``folder`` finished. Raises nothing: reasons stand in it."""
-    from steelyard.analyze.operations.files import read_sources
-
-    measure = next((phase for phase in run.phases if phase.name == "measure"), None)
-    begin_ns = measure.begin_ns if measure else run.clock.monotonic_ns
-    end_ns = measure.end_ns if measure and measure.end_ns else begin_ns + 1
-    sources = read_sources(folder / FOLDER, run)
-    if not any(source.counts for source in sources):
-        sources = (*sources, *_generators(folder))
-    reasons = [source.missing for source in sources if source.missing]
-    missing = None if any(source.counts for source in sources) else "; ".join(reasons) or _why_none(sources)
-    # The load cuts its measure phase at its own second: the rows that it calls so are the phase.
-    begin_ns, end_ns = _own_phase(sources, folder) or (begin_ns, end_ns)
-    operations = Operations(begin_ns, end_ns, sources, missing)
-    phases = tuple(
-        (phase, operations.per_s if phase is measure else operations.between(phase.begin_ns, phase.end_ns))
-        for phase in run.phases
-        if phase.end_ns is not None and operations.main is not None
-    )
-    return Operations(begin_ns, end_ns, sources, missing, phases)
-
-
-def _why_none(sources: Sequence[OperationSource]) -> str:
-    return "the sources give gauges, which count no operations" if sources else _NOTHING
-
-
 def load_series(loads: Sequence[LoadResult]) -> OperationSeries:
     """Return what several generators completed together, in the intervals of the first."""
     rows = sorted(loads[0].series, key=lambda row: row.begin_ns)
@@ -218,31 +188,3 @@ def load_series(loads: Sequence[LoadResult]) -> OperationSeries:
             value += np.where(overlap > 0, row.completed * overlap / length, 0.0)
     keep = end > begin
     return OperationSeries("requests completed", "count", begin[keep], end[keep], value[keep])
-
-
-def _generators(folder: Path) -> tuple[OperationSource, ...]:
-    loads = _loads(folder)
-    if not loads or not loads[0].series:
-        return ()
-    total = load_series(loads)
-    files = "load.json" if len(loads) == 1 else f"{len(loads)} load results"
-    return (OperationSource("requests completed", "load", files, "count", (total,), total),)
-
-
-def _loads(folder: Path) -> list[LoadResult]:
-    parts = sorted(folder.glob("load-*.json"))
-    loads = []
-    for path in [folder / "load.json"] if (folder / "load.json").is_file() or not parts else parts:
-        try:
-            loads.append(read(LoadResult, path))
-        except SteelyardError:
-            continue
-    return loads
-
-
-def _own_phase(sources: Sequence[OperationSource], folder: Path) -> tuple[int, int] | None:
-    main = next((source for source in sources if source.counts), None)
-    if main is None or main.kind != "load" or len(sources) != 1:
-        return None
-    loads = _loads(folder)
-    return (loads[0].begin_ns, loads[0].end_ns) if loads else None

@@ -9,19 +9,16 @@ Not here: sensors of boards and power supplies, which the report draws by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from steelyard.analyze.facts.power import Power
 from steelyard.analyze.values import Quantity
-
-if TYPE_CHECKING:
-    from steelyard.analyze.conditions import Conditions
 
 _NONE = "no processor package counts energy (RAPL)"
 
 
-def package_power(conditions: Conditions) -> Quantity:
+def package_power(power: Power) -> Quantity:
     """Return the power of all processor packages, W; missing where one of them was not read."""
-    return power_of_packages(conditions.power_w, conditions.missing.get("power", _NONE))
+    return power_of_packages(power.watts, power.watts_missing or _NONE)
 
 
 def power_of_packages(power_w: Mapping[str, Quantity], missing: str = _NONE) -> Quantity:

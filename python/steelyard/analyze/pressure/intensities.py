@@ -20,9 +20,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from steelyard._base.documents import NOT_PRINTED
-from steelyard.analyze.conditions import Conditions, CpuSetUse, DiskUse, NetworkUse
+from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.counters.smt import split_utilisation, used_capacity
-from steelyard.analyze.own_cpu import blame
+from steelyard.analyze.facts.cpus import CpuSetUse
+from steelyard.analyze.facts.disks import DiskUse
+from steelyard.analyze.facts.network import NetworkUse
 from steelyard.analyze.pressure import limits as limits_of
 from steelyard.analyze.pressure.disk_limits import LimitedDisk
 from steelyard.analyze.pressure.limits import Limit, Limits
@@ -113,7 +115,7 @@ def intensities(
     return Intensities(
         cpu=_cpu(conditions, machine, smt_uplift_ratio),
         dram_capacity=_dram_capacity(conditions, machine),
-        dram_bandwidth=_dram_bandwidth(dram_bytes_per_s, stated, health),
+        dram_bandwidth=dram_bandwidth(dram_bytes_per_s, stated, health),
         disk_latency=_disk_latency(conditions, health),
         disk_bandwidth=_disk_bandwidth(conditions, machine, stated, health),
         network=_network(conditions, stated, health, network_peak_bytes_per_s or {}),
@@ -171,14 +173,14 @@ def _missing(part: str, reason: str, evidence: str = "", also: bool = False) -> 
 
 
 def _cpu(conditions: Conditions, machine: Machine | None, uplift: float | None) -> Pressure:
-    cpus = conditions.server_cpus if conditions.server_cpus.use is not None else conditions.all_cpus
+    cpus = conditions.cpus.server if conditions.cpus.server.use is not None else conditions.cpus.all
     if cpus.use is None:
         return _missing("cpu", cpus.missing or "CPU time was not recorded")
     busy, parts = _own_cpu(conditions, cpus)
     split = split_utilisation(cpus.use)
     parts.append(f"{_percent(split.wait_ratio)} waiting for disks")
-    if conditions.runnable.value is not None:
-        parts.append(f"{conditions.runnable.value:.1f} runnable tasks on {len(cpus.cpus)} CPUs")
+    if conditions.scheduler.runnable.value is not None:
+        parts.append(f"{conditions.scheduler.runnable.value:.1f} runnable tasks on {len(cpus.cpus)} CPUs")
     evidence = ", ".join(parts)
     limit = limits_of.cpus(machine, max(1, len(cpus.cpus)))
     if limit.value is not None and limit.value < len(cpus.cpus):
@@ -208,7 +210,7 @@ def _own_cpu(conditions: Conditions, cpus: CpuSetUse) -> tuple[float, list[str]]
     use, count = cpus.use, max(1, len(cpus.cpus))
     if use is None:
         raise AssertionError("the requested CPUs were not recorded")
-    whose = blame(conditions)
+    whose = conditions.usage.blame
     stolen = (
         [f"{_percent(use.modes['steal'])} stolen by the hypervisor"]
         if use.modes.get("steal", 0.0) >= 0.005
@@ -221,16 +223,16 @@ def _own_cpu(conditions: Conditions, cpus: CpuSetUse) -> tuple[float, list[str]]
     elif counted is not None and counted.servers is not None:
         own = min(1.0, counted.servers / count)
         evidence = [f"the servers used {_percent(own)} of {_cpus(count)}"]
-        if counted.load is not None and conditions.shared_cpus:
+        if counted.load is not None and conditions.cpus.shared:
             evidence.append(f"the load {_percent(counted.load / count)}")
     else:
         own, evidence = None, []
     if own is not None:
-        machine = max(1, len(conditions.all_cpus.cpus))
+        machine = max(1, len(conditions.cpus.all.cpus))
         if whose.neighbours is not None and whose.neighbours / machine >= 0.005:
             evidence.append(f"other processes {_percent(whose.neighbours / machine)} of {_cpus(machine)}")
         return own, evidence + stolen
-    if conditions.foreign_load:
+    if conditions.foreign.is_objected:
         stolen.append("other processes' work included")
     split = split_utilisation(use)
     shares = {"user": split.user_ratio, "system": split.system_ratio}
@@ -260,7 +262,8 @@ def _dram_capacity(conditions: Conditions, machine: Machine | None) -> Pressure:
     return _held("dram_capacity", used / total, "memory size", evidence, pressed)
 
 
-def _dram_bandwidth(used: Quantity | None, stated: Limits, health: HealthResult | None) -> Pressure:
+def dram_bandwidth(used: Quantity | None, stated: Limits, health: HealthResult | None) -> Pressure:
+    """Return how hard memory's bandwidth was pressed by ``used`` bytes a second."""
     limit = limits_of.dram_bandwidth(stated, health)
     if used is None or used.value is None:
         reason = used.missing if used is not None else None
@@ -277,8 +280,8 @@ def _dram_bandwidth(used: Quantity | None, stated: Limits, health: HealthResult 
 def _disk_latency(conditions: Conditions, health: HealthResult | None) -> Pressure:
     """Time waited for disks, of CPUs (iowait) or of tasks (PSI): its limit is all of the time."""
     waits: list[tuple[float, str, str]] = []
-    if conditions.all_cpus.use is not None:
-        share = split_utilisation(conditions.all_cpus.use).wait_ratio
+    if conditions.cpus.all.use is not None:
+        share = split_utilisation(conditions.cpus.all.use).wait_ratio
         waits.append((share, f"CPUs idle with a disk wait {_percent(share)}", "the CPUs' whole time"))
     stalls = conditions.pressure.get("io")
     if stalls is not None and stalls.some_ratio.value is not None:

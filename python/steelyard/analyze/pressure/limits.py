@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from steelyard.analyze.conditions import DiskUse, NetworkUse
+from steelyard.analyze.facts.disks import DiskUse
+from steelyard.analyze.facts.network import NetworkUse
 from steelyard.records import HealthResult, Machine, Run
 
 

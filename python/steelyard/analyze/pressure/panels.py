@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from steelyard import telemetry
 from steelyard._base import SteelyardError
-from steelyard.analyze.conditions import MODES, Conditions, observe
+from steelyard.analyze.conditions import Conditions, observe
+from steelyard.analyze.facts.cpus import MODES
 from steelyard.analyze.pressure import limits as limits_of
 from steelyard.analyze.pressure.disk_limits import COLUMNS, GroupLimit, group_path
 from steelyard.analyze.pressure.limits import Limit, Limits

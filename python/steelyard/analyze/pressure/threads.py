@@ -13,13 +13,14 @@ Not here: looking (``steelyard-probe``), the queries (``thread_readings``), and 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steelyard.analyze.values import Quantity
+from steelyard.records import Metric
 
 if TYPE_CHECKING:
     from steelyard.analyze.pressure.thread_readings import Looks, ProcessLooks, ThreadLooks
@@ -188,6 +189,37 @@ def kind_of(where: str | None, state: str, call: str | None = None) -> str:
         if where.startswith(beginnings):
             return kind
     return "disk" if state == "D" else "other"
+
+
+def with_exact_use(target: TargetUse | None, metrics: Mapping[str, Metric]) -> TargetUse | None:
+    """Take what a command used from what the kernel counted of all its processes (getrusage).
+
+    Looks miss what a process did before the first and after the last look at it, and processes that were not
+    there at any look; with the command's own end, none is missed.
+    """
+    spent, elapsed = (metrics.get(name) for name in ("cpu_time_s", "elapsed_s"))
+    if target is None or spent is None or elapsed is None or spent.value is None or not elapsed.value:
+        return target
+    cpus = spent.value / elapsed.value
+    seen = (target.running_ratio or 0.0) * target.threads
+    exact = replace(target, cpus=Quantity(cpus, "1"), cpus_source=RUSAGE, unseen_cpus=max(0.0, cpus - seen))
+    if exact.mostly_unseen:
+        missing = "most of its CPU time is that of processes which ended before a second look"
+        exact = replace(exact, busiest_wanted_ratio=Quantity(None, "ratio", missing), busiest_thread=None)
+    if "minor_faults" not in metrics:
+        return exact
+    counted: dict[str, Any] = {
+        f"{name}_per_s": Quantity((metrics[name].value or 0.0) / elapsed.value, "1/s")
+        for name in ("minor_faults", "major_faults")
+    }
+    for name in ("read_bytes", "written_bytes"):
+        # Without an account of its disk traffic the kernel counts 0; then the looks have no figure either.
+        if name in metrics and getattr(target, f"{name}_per_s").value is not None:
+            rate = (metrics[name].value or 0.0) / elapsed.value
+            counted[f"{name}_per_s"] = Quantity(rate, "bytes/s")
+    if (kernel := metrics.get("kernel_ratio")) is not None and kernel.value is not None:
+        counted["kernel_ratio"] = Quantity(kernel.value, "ratio")
+    return replace(exact, **counted, is_counted=True)
 
 
 def observe_target(looks: "Looks | None") -> TargetUse | None:

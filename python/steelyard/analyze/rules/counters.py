@@ -1,16 +1,18 @@
 """Rules about hardware counters: where issue slots go, and what misses cost.
 
-All are silent without counters, and each where the events that it needs were not counted. A share of slots
-is a share of what the processor could have done in that time, whether it was busy for long or not: only where
-bandwidth was held against its limit does a rule name a part that holds the workload back.
+None is asked without counters, and each is silent where the events that it needs were not counted. A share
+of slots is a share of what the processor could have done in that time, whether it was busy for long or not:
+only where bandwidth was held against its limit does a rule name a part that holds the workload back.
 
 Not here: the tree and the metrics themselves (``counters.topdown``, ``counters.metrics``).
 """
 
-from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.pressure.intensities import DRAM_BANDWIDTH_RATIO
+from steelyard.analyze.counters.figures import memory_traffic
+from steelyard.analyze.counters.use import CounterUse
+from steelyard.analyze.pressure.intensities import DRAM_BANDWIDTH_RATIO, dram_bandwidth
+from steelyard.analyze.pressure.limits import Limits
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, threshold_rule
-from steelyard.analyze.workload import measured_intensities
+from steelyard.records import HealthResult
 
 FRONTEND_RATIO, BACKEND_RATIO, RETIRING_RATIO = 0.15, 0.20, 0.70
 MISPREDICT_RATIO, MEMORY_RATIO, CONTENTION_RATIO = 0.10, 0.20, 0.20
@@ -32,12 +34,13 @@ REMOTE_EVENTS_OF_FILES = (
 """The same in files of perf stat from other machines; ``node-loads`` counts loads from both nodes."""
 
 
-def node_ratio(conditions: Conditions, *names: str) -> float | None:
+def node_ratio(counters: CounterUse, *names: str) -> float | None:
     """Return a node's share of the slots by the first of its names that is known."""
-    tree = conditions.counters.top_down if conditions.counters is not None else None
-    for name in names if tree is not None else ():
+    if counters.top_down is None:
+        return None
+    for name in names:
         try:
-            ratio = tree.node(name).ratio if tree is not None else None
+            ratio = counters.top_down.node(name).ratio
         except KeyError:
             continue
         if ratio is not None:
@@ -45,16 +48,15 @@ def node_ratio(conditions: Conditions, *names: str) -> float | None:
     return None
 
 
-def metric(conditions: Conditions, name: str) -> float | None:
+def metric(counters: CounterUse, name: str) -> float | None:
     """Return a metric of counters, None where it is withheld."""
-    use = conditions.counters
-    value = use.metrics.get(name) if use is not None else None
+    value = counters.metrics.get(name)
     return None if value is None else value.value
 
 
-def _walking_ratio(conditions: Conditions, name: str) -> float | None:
+def _walking_ratio(counters: CounterUse, name: str) -> float | None:
     """Return the share of the clocks that page walks take at most, as if nothing else went on meanwhile."""
-    misses, ipc = metric(conditions, name), metric(conditions, "ipc")
+    misses, ipc = metric(counters, name), metric(counters, "ipc")
     return None if misses is None or ipc is None else min(1.0, misses / 1000 * WALK_CLOCKS * ipc)
 
 
@@ -65,11 +67,11 @@ def _walking_ratio(conditions: Conditions, name: str) -> float | None:
     threshold="Intel TMA metrics: front-end bound from 15 %; DCPerf: services have 7 to 56 instruction cache"
     " misses per 1000 instructions, SPEC 1 to 9",
 )
-def _frontend(conditions: Conditions) -> Finding | None:
-    bound = node_ratio(conditions, "frontend_bound")
+def _frontend(counters: CounterUse) -> Finding | None:
+    bound = node_ratio(counters, "frontend_bound")
     if bound is None or bound < FRONTEND_RATIO:
         return None
-    cache, tlb = metric(conditions, "l1i_mpki"), metric(conditions, "itlb_mpki")
+    cache, tlb = metric(counters, "l1i_mpki"), metric(counters, "itlb_mpki")
     missing_code = cache is not None and cache >= L1I_MPKI
     missing_pages = tlb is not None and tlb >= ITLB_MPKI
     if not (missing_code or missing_pages):
@@ -102,9 +104,9 @@ def _frontend(conditions: Conditions) -> Finding | None:
     area="cpu",
     threshold="Intel TMA metrics: from 10 % of the slots",
 )
-def _mispredicts(conditions: Conditions) -> Finding | None:
-    lost = node_ratio(conditions, "branch_mispredicts", "bad_speculation")
-    missed = metric(conditions, "branch_mpki")
+def _mispredicts(counters: CounterUse) -> Finding | None:
+    lost = node_ratio(counters, "branch_mispredicts", "bad_speculation")
+    missed = metric(counters, "branch_mpki")
     if lost is None or lost < MISPREDICT_RATIO or missed is None or missed < BRANCH_MPKI:
         return None
     return Finding(
@@ -127,13 +129,13 @@ def _mispredicts(conditions: Conditions) -> Finding | None:
     area="memory",
     threshold="Intel TMA metrics: from 20 % of the slots",
 )
-def _memory(conditions: Conditions) -> Finding | None:
-    bound = node_ratio(conditions, "memory_bound")
+def _memory(health: HealthResult | None, counters: CounterUse) -> Finding | None:
+    bound = node_ratio(counters, "memory_bound")
     if bound is None or bound < MEMORY_RATIO:
         return None
-    pressed = measured_intensities(conditions)["dram_bandwidth"]
+    pressed = dram_bandwidth(memory_traffic(counters), Limits(), health)
     full = pressed.ratio is not None and pressed.ratio >= DRAM_BANDWIDTH_RATIO
-    misses = metric(conditions, "llc_mpki")
+    misses = metric(counters, "llc_mpki")
     evidence = [Evidence("memory bound", bound, "ratio", MEMORY_RATIO)]
     evidence += [] if misses is None else [Evidence("last-level misses per 1000 instructions", misses, "1")]
     if pressed.ratio is not None:
@@ -170,8 +172,8 @@ def _memory(conditions: Conditions) -> Finding | None:
     threshold="30 cycles per page walk that hits caches (Intel's optimization manual: 20 to 40); 10 % of the"
     " cycles is convention",
 )
-def _walks(conditions: Conditions) -> Finding | None:
-    ratio, misses = _walking_ratio(conditions, "dtlb_mpki"), metric(conditions, "dtlb_mpki")
+def _walks(counters: CounterUse) -> Finding | None:
+    ratio, misses = _walking_ratio(counters, "dtlb_mpki"), metric(counters, "dtlb_mpki")
     if ratio is None or misses is None or ratio < WALKING_RATIO:
         return None
     return Finding(
@@ -195,10 +197,9 @@ def _walks(conditions: Conditions) -> Finding | None:
     threshold="DCPerf: production services have an IPC of 1.0 to 2.6 per core; a contended cache line, as in"
     " RocksDB's statistics at 160 threads, gives 0.13",
 )
-def _low_ipc(conditions: Conditions) -> Finding | None:
-    ipc = metric(conditions, "ipc")
-    use = conditions.counters
-    used = use.law.used_cpus.value if use is not None else None
+def _low_ipc(counters: CounterUse) -> Finding | None:
+    ipc = metric(counters, "ipc")
+    used = counters.law.used_cpus.value
     if ipc is None or ipc >= LOW_IPC or used is None or used < 0.5:
         return None
     return Finding(
@@ -221,17 +222,16 @@ def _low_ipc(conditions: Conditions) -> Finding | None:
     " 1.3"
     " to 2 times the latency",
 )
-def _remote(conditions: Conditions) -> Finding | None:
-    use = conditions.counters
-    if use is None or use.counts.instructions is None or use.counts.instructions <= 0:
+def _remote(counters: CounterUse) -> Finding | None:
+    if counters.counts.instructions is None or counters.counts.instructions <= 0:
         return None
     for far_name, near_name in REMOTE_EVENTS + REMOTE_EVENTS_OF_FILES:
-        far, near = use.events.values.get(far_name), use.events.values.get(near_name)
+        far, near = counters.events.values.get(far_name), counters.events.values.get(near_name)
         if far is None or near is None:
             continue
         whole = max(near, far) if near_name == "node-loads" else near + far
         ratio = far / whole if whole > 0 else 0.0
-        per_1000 = far * 1000 / use.counts.instructions
+        per_1000 = far * 1000 / counters.counts.instructions
         if ratio < REMOTE_RATIO or per_1000 < REMOTE_PER_1000:
             return None
         return Finding(
@@ -251,7 +251,7 @@ def _remote(conditions: Conditions) -> Finding | None:
 threshold_rule(
     "smt-contention",
     "Do the two threads of a core compete for issue slots?",
-    lambda c: node_ratio(c, "smt_contention"),
+    lambda counters: node_ratio(counters, "smt_contention"),
     ("SMT contention", "ratio", CONTENTION_RATIO),
     "The core's other thread used {percent} of the issue slots.",
     "Compare throughput and latency with one thread per core; keep batch work off the siblings of"
@@ -269,8 +269,8 @@ threshold_rule(
     area="cpu",
     threshold="Intel TMA metrics: retiring from 70 % of the slots",
 )
-def _retiring(conditions: Conditions) -> Finding | None:
-    retiring = node_ratio(conditions, "retiring")
+def _retiring(counters: CounterUse) -> Finding | None:
+    retiring = node_ratio(counters, "retiring")
     if retiring is None or retiring < RETIRING_RATIO:
         return None
     return Finding(

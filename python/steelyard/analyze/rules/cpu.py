@@ -6,9 +6,11 @@ threads wanted a CPU. Demand does not shrink when neighbours take CPUs away, as 
 Not here: a server under a load generator (``load``).
 """
 
-from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.own_cpu import own_cpus, own_kernel_ratio
-from steelyard.analyze.pressure.threads import OWN_THREADS
+from steelyard.analyze.facts.cpus import Cpus
+from steelyard.analyze.facts.foreign import Foreign
+from steelyard.analyze.facts.power import Power
+from steelyard.analyze.own_cpu import Usage
+from steelyard.analyze.pressure.threads import OWN_THREADS, TargetUse
 from steelyard.analyze.rules.findings import (
     Evidence,
     Finding,
@@ -17,6 +19,7 @@ from steelyard.analyze.rules.findings import (
     rule,
     threshold_rule,
 )
+from steelyard.records import Machine
 
 CPU_BOUND_RATIO = 0.90
 ONE_THREAD_RATIO = 0.90
@@ -34,40 +37,8 @@ WOKEN_PER_CPU_S = 1000.0
 """Wake-ups for locks a second of CPU time from which demand for CPUs is not taken for work."""
 
 
-def cpu_demand(conditions: Conditions) -> float | None:
-    """Return how many CPUs the watched program used or wanted, None where none was watched."""
-    target = conditions.target
-    if target is None or target.cpus.value is None or target.cpu_wait.value is None:
-        return None
-    return target.cpus.value + target.cpu_wait.value
-
-
-def busy_cpus(conditions: Conditions) -> float:
-    """Return how many CPUs' worth of time was busy, 0 where that is not known: with the workload's own work
-    where it was counted.
-    """
-    own = own_cpus(conditions)
-    if own is not None:
-        return own
-    use = conditions.all_cpus.use
-    return 0.0 if use is None else use.busy_ratio * len(conditions.all_cpus.cpus)
-
-
-def kernel_share(conditions: Conditions) -> float | None:
-    """Return the kernel's share of the program's or the servers' CPU time.
-
-    Where nobody counted that, and others' load is not known to be in it, it is that of the CPUs.
-    """
-    own = own_kernel_ratio(conditions)
-    if own is not None or conditions.target is not None or conditions.foreign_load:
-        return own
-    use = conditions.server_cpus.use
-    return None if use is None else use.kernel_ratio
-
-
-def _wakes_for_locks(conditions: Conditions) -> bool:
+def _wakes_for_locks(target: TargetUse | None) -> bool:
     """Return whether the program's threads are woken for locks so often that their demand says little."""
-    target = conditions.target
     if target is None or target.threads < 2:
         return False
     if target.wait("lock") >= LOCKED_RATIO:
@@ -84,12 +55,14 @@ def _wakes_for_locks(conditions: Conditions) -> bool:
     cause="CPUs",
     threshold="convention: above 90 % almost no capacity is left",
 )
-def _cpu_bound(conditions: Conditions) -> Finding | None:
-    use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
-    if conditions.has_load or use is None or not count:
+def _cpu_bound(
+    cpus: Cpus, has_load: bool, foreign: Foreign, target: TargetUse | None, usage: Usage
+) -> Finding | None:
+    use, count = cpus.all.use, len(cpus.all.cpus)
+    if has_load or use is None or not count:
         return None
-    demand, own = cpu_demand(conditions), own_cpus(conditions)
-    if demand is None and own is None and conditions.foreign_load:
+    demand, own = usage.demand, usage.own_cpus
+    if demand is None and own is None and foreign.is_objected:
         # Others' work is in the figure too, and nobody counted the run's own.
         return None
     # What the hypervisor takes is no work of this machine, what neighbours do none of the program's.
@@ -104,7 +77,7 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
             f"The program's threads want {demand:.1f} CPUs at a time; there are {count}, busy"
             f" {percent(use.busy_ratio)} of the time."
         )
-        if _wakes_for_locks(conditions):
+        if _wakes_for_locks(target):
             # Whoever is woken wants a CPU, and may then find the lock taken: demand is no work.
             claim += " Many of them wait for a lock in turn: more CPUs may gain nothing."
             gain = "not known: threads that wait for a lock want CPUs too, and cannot use them"
@@ -134,10 +107,10 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     cause="CPUs",
     threshold="G. Amdahl, 1967: a thread that always runs is a serial part",
 )
-def _one_thread(conditions: Conditions) -> Finding | None:
-    target, count = conditions.target, len(conditions.all_cpus.cpus)
-    demand = cpu_demand(conditions)
-    if target is None or demand is None or count < 2 or demand >= CPU_BOUND_RATIO * count:
+def _one_thread(cpus: Cpus, target: TargetUse, usage: Usage) -> Finding | None:
+    count = len(cpus.all.cpus)
+    demand = usage.demand
+    if demand is None or count < 2 or demand >= CPU_BOUND_RATIO * count:
         return None
     busiest = target.busiest_wanted_ratio.value
     if busiest is None or busiest < ONE_THREAD_RATIO:
@@ -168,26 +141,26 @@ def _one_thread(conditions: Conditions) -> Finding | None:
     cause="CPUs",
     threshold="convention: half of the CPU time in processes that ended before a second look, and half a CPU",
 )
-def _short_lived(conditions: Conditions) -> Finding | None:
-    target, count = conditions.target, len(conditions.all_cpus.cpus)
-    demand = cpu_demand(conditions)
-    if target is None or demand is None or not count or demand >= CPU_BOUND_RATIO * count:
+def _short_lived(cpus: Cpus, target: TargetUse, usage: Usage) -> Finding | None:
+    count = len(cpus.all.cpus)
+    demand = usage.demand
+    if demand is None or not count or demand >= CPU_BOUND_RATIO * count:
         return None
-    cpus = target.cpus.value or 0.0
-    if cpus < SHORT_LIVED_CPUS or not target.mostly_unseen:
+    used = target.cpus.value or 0.0
+    if used < SHORT_LIVED_CPUS or not target.mostly_unseen:
         return None
-    unseen = target.unseen_cpus / cpus
+    unseen = target.unseen_cpus / used
     return Finding(
         f"{percent(unseen)} of the program's CPU time is that of processes which ended before a second look:"
-        f" on average {cpus:.2f} of {count} CPUs ran them.",
+        f" on average {used:.2f} of {count} CPUs ran them.",
         (
             Evidence("CPU time of short-lived processes", unseen, "ratio", 0.5),
-            Evidence("CPUs used", cpus, "1", SHORT_LIVED_CPUS),
+            Evidence("CPUs used", used, "1", SHORT_LIVED_CPUS),
         ),
         "See whether it starts them one after another and could start several at once (make -j, xargs -P),"
         " or do their work in one process; the profile names their functions.",
-        0.85 * min(1.0, cpus) * unseen,
-        gain=f"at most {count / max(cpus, 1.0):.1f} x on this machine, if they can run at once",
+        0.85 * min(1.0, used) * unseen,
+        gain=f"at most {count / max(used, 1.0):.1f} x on this machine, if they can run at once",
         part="cpu",
     )
 
@@ -199,9 +172,8 @@ def _short_lived(conditions: Conditions) -> Finding | None:
     explains="time",
     threshold="convention: four fifths of the time asleep for timers and events",
 )
-def _asleep(conditions: Conditions) -> Finding | None:
-    target = conditions.target
-    if target is None or (target.mostly_unseen and (target.cpus.value or 0.0) > 1 - ASLEEP_RATIO):
+def _asleep(target: TargetUse) -> Finding | None:
+    if target.mostly_unseen and (target.cpus.value or 0.0) > 1 - ASLEEP_RATIO:
         return None
     asleep = target.wait("timer", "events", "signal", "child", "pipe", "stopped", OWN_THREADS)
     active = (target.running_ratio or 0.0) + (target.waiting_ratio or 0.0)
@@ -227,9 +199,9 @@ def _asleep(conditions: Conditions) -> Finding | None:
     threshold="SPECjbb2005 on 64 logical CPUs: at 50 % utilisation 97 % of the throughput (Industry,"
     " table of SMT)",
 )
-def _smt(conditions: Conditions) -> Finding | None:
-    use, machine = conditions.all_cpus.use, conditions.machine
-    if use is None or machine is None or (machine.cpu.threads_per_core or 1) < 2:
+def _smt(cpus: Cpus, machine: Machine) -> Finding | None:
+    use = cpus.all.use
+    if use is None or (machine.cpu.threads_per_core or 1) < 2:
         return None
     if not SMT_RANGE[0] <= use.busy_ratio < SMT_RANGE[1]:
         return None
@@ -250,9 +222,9 @@ def _smt(conditions: Conditions) -> Finding | None:
     cause="interrupts",
     threshold="convention: one CPU spends 30 % in interrupts, four times the mean of the others",
 )
-def _interrupts(conditions: Conditions) -> Finding | None:
+def _interrupts(cpus: Cpus) -> Finding | None:
     shares = {
-        cpu: use.modes.get("irq", 0.0) + use.modes.get("softirq", 0.0) for cpu, use in conditions.cpus.items()
+        cpu: use.modes.get("irq", 0.0) + use.modes.get("softirq", 0.0) for cpu, use in cpus.by_cpu.items()
     }
     if len(shares) < 2:
         return None
@@ -276,7 +248,7 @@ def _interrupts(conditions: Conditions) -> Finding | None:
 threshold_rule(
     "hard-interrupts",
     "Do hardware interrupts take much CPU time?",
-    lambda c: c.all_cpus.use.modes.get("irq") if c.all_cpus.use else None,
+    lambda cpus: cpus.all.use.modes.get("irq") if cpus.all.use else None,
     ("time in interrupts", "ratio", IRQ_RATIO),
     "{percent} of all CPU time is spent in hardware interrupts.",
     "Find the device in /proc/interrupts, and coalesce its interrupts (`ethtool -C`).",
@@ -295,9 +267,9 @@ threshold_rule(
     area="cpu",
     threshold="convention: 80 % of the highest frequency that the kernel reports",
 )
-def _low_clock(conditions: Conditions) -> Finding | None:
-    use, machine, now = conditions.all_cpus.use, conditions.machine, conditions.frequency_hz.value
-    if use is None or machine is None or not machine.cpu.frequency_max_hz or now is None:
+def _low_clock(cpus: Cpus, power: Power, machine: Machine) -> Finding | None:
+    use, now = cpus.all.use, power.frequency_hz.value
+    if use is None or not machine.cpu.frequency_max_hz or now is None:
         return None
     ratio = now / machine.cpu.frequency_max_hz
     if use.busy_ratio < 0.5 or ratio >= LOW_CLOCK_RATIO:
@@ -319,10 +291,10 @@ def _low_clock(conditions: Conditions) -> Finding | None:
     cause="CPUs",
     threshold="convention: one above 90 %, one below 30 %",
 )
-def _uneven(conditions: Conditions) -> Finding | None:
-    if conditions.target is not None or conditions.has_load or len(conditions.cpus) < 2:
+def _uneven(cpus: Cpus, has_load: bool, target: TargetUse | None) -> Finding | None:
+    if target is not None or has_load or len(cpus.by_cpu) < 2:
         return None
-    busy = {cpu: use.busy_ratio for cpu, use in conditions.cpus.items()}
+    busy = {cpu: use.busy_ratio for cpu, use in cpus.by_cpu.items()}
     most, least = max(busy, key=lambda cpu: busy[cpu]), min(busy, key=lambda cpu: busy[cpu])
     if busy[most] < UNEVEN_RATIOS[0] or busy[least] > UNEVEN_RATIOS[1]:
         return None

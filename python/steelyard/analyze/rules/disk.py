@@ -5,10 +5,12 @@ Not here: paging to and from disks (``memory``).
 
 from collections.abc import Callable
 
-from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.facts.cpus import Cpus
+from steelyard.analyze.facts.memory import MemoryUse
+from steelyard.analyze.facts.pressure import PressureUse
 from steelyard.analyze.pressure.disk_limits import LimitedDisk
-from steelyard.analyze.pressure.kernel_activity import DiskActivity
-from steelyard.analyze.pressure.threads import kind_of
+from steelyard.analyze.pressure.kernel_activity import Activity, DiskActivity
+from steelyard.analyze.pressure.threads import TargetUse, kind_of
 from steelyard.analyze.rules.findings import (
     Evidence,
     Finding,
@@ -19,6 +21,7 @@ from steelyard.analyze.rules.findings import (
     wait_share,
     without_wait,
 )
+from steelyard.records import Machine
 
 WAIT_RATIO = 0.30
 IOWAIT_RATIO = 0.20
@@ -38,9 +41,9 @@ LIMIT_RATIO = 0.80
 _MEGABYTE = 1e6
 
 
-def _worst(conditions: Conditions, figure: Callable[[DiskActivity], float | None]) -> DiskActivity | None:
+def _worst(activity: Activity, figure: Callable[[DiskActivity], float | None]) -> DiskActivity | None:
     """Return the disk with the largest ``figure`` among those that did something."""
-    known = [disk for disk in conditions.activity.disks if figure(disk) is not None]
+    known = [disk for disk in activity.disks if figure(disk) is not None]
     return max(known, key=lambda disk: figure(disk) or 0.0, default=None)
 
 
@@ -53,9 +56,9 @@ def _part(disk: DiskActivity | None) -> str:
     return "disk_bandwidth" if is_full else "disk_latency"
 
 
-def limited_disk(conditions: Conditions) -> LimitedDisk | None:
+def limited_disk(limited_disks: list[LimitedDisk]) -> LimitedDisk | None:
     """Return the disk whose limit was reached, the nearest to it of several."""
-    nearest = max(conditions.limited_disks, key=lambda disk: disk.used_ratio.value or 0.0, default=None)
+    nearest = max(limited_disks, key=lambda disk: disk.used_ratio.value or 0.0, default=None)
     return nearest if nearest is not None and (nearest.used_ratio.value or 0.0) >= LIMIT_RATIO else None
 
 
@@ -67,19 +70,21 @@ def limited_disk(conditions: Conditions) -> LimitedDisk | None:
     cause="waits for a disk",
     threshold="the limit itself (blkio); 80 % of it is convention: a limit holds the mean of short bursts",
 )
-def _limited(conditions: Conditions) -> Finding | None:
-    disk = limited_disk(conditions)
+def _limited(
+    pressure: dict[str, PressureUse], limited_disks: list[LimitedDisk], target: TargetUse | None
+) -> Finding | None:
+    disk = limited_disk(limited_disks)
     if disk is None:
         return None
     ratio = disk.used_ratio.value or 0.0
     read, written = (disk.read_bytes_per_s.value or 0.0, disk.written_bytes_per_s.value or 0.0)
     does, way = ("read", "from") if read >= written else ("write", "to")
     rate = disk.limit.rate_bytes_per_s / _MEGABYTE
-    stalls = conditions.pressure.get("io")
+    stalls = pressure.get("io")
     stalled = stalls.some_ratio.value if stalls is not None else None
     # Where it is not known how long tasks waited, the limit is taken to explain all of the time.
     costs = () if stalled is None else (Evidence("time in which tasks waited for a disk", stalled, "ratio"),)
-    waits = conditions.target.held_by("disk") if conditions.target else None
+    waits = target.held_by("disk") if target else None
     detail = "" if waits is None else f"; the threads wait {percent(waits)} of the time for a disk"
     return Finding(
         f"The run's processes may {does} {rate:,.3g} MB/s {way} {disk.limit.device}"
@@ -105,12 +110,11 @@ def _limited(conditions: Conditions) -> Finding | None:
     cause="waits for a disk",
     threshold="convention: 30 % of the threads' time asleep in the block layer or a file system",
 )
-def _waits(conditions: Conditions) -> Finding | None:
-    target = conditions.target
-    share = target.held_by("disk") if target else 0.0
-    if target is None or share < WAIT_RATIO:
+def _waits(activity: Activity, target: TargetUse) -> Finding | None:
+    share = target.held_by("disk")
+    if share < WAIT_RATIO:
         return None
-    disk = _worst(conditions, lambda use: use.busy_ratio.value)
+    disk = _worst(activity, lambda use: use.busy_ratio.value)
     where = next((name for name in target.places if kind_of(name, "D") == "disk"), "an unknown place")
     detail = ""
     of_all = target.wait("disk")
@@ -139,7 +143,7 @@ def _waits(conditions: Conditions) -> Finding | None:
     part = None if is_idle or of_all < WAIT_RATIO / 2 else _part(disk)
     return Finding(
         f"The program's threads wait {percent(of_all)} of their time for a disk (asleep in {where})"
-        f"{held_up(conditions, 'disk', of_all)}.{detail}",
+        f"{held_up(target, 'disk', of_all)}.{detail}",
         tuple(evidence),
         "Move fewer bytes (compress, cache), or spread them over more disks; compare the rate with the disk's"
         " limit (`steelyard health --part disk`)."
@@ -147,9 +151,9 @@ def _waits(conditions: Conditions) -> Finding | None:
         else "Compare the latency with the disk's limits (`steelyard health --part disk`); overlap operations"
         " (more threads, io_uring), make them larger, or keep the data in memory.",
         min(0.97, 0.5 + 0.5 * share),
-        gain=f"{without_wait(conditions, 'disk', share)}, if nothing waited",
+        gain=f"{without_wait(target, 'disk', share)}, if nothing waited",
         part=part,
-        explained_ratio=wait_share(conditions, "disk", of_all),
+        explained_ratio=wait_share(target, "disk", of_all),
     )
 
 
@@ -161,10 +165,10 @@ def _waits(conditions: Conditions) -> Finding | None:
     cause="waits for a disk",
     threshold="convention: 20 % of the CPU time; Linux counts I/O wait on the CPU where a task began to wait",
 )
-def _iowait(conditions: Conditions) -> Finding | None:
-    use = conditions.all_cpus.use
+def _iowait(cpus: Cpus, activity: Activity, target: TargetUse | None) -> Finding | None:
+    use = cpus.all.use
     share = use.modes.get("iowait", 0.0) if use else 0.0
-    disk = _worst(conditions, lambda use: use.busy_ratio.value)
+    disk = _worst(activity, lambda use: use.busy_ratio.value)
     if share < IOWAIT_RATIO or disk is None or (disk.busy_ratio.value or 0.0) < 0.1:
         return None
     return Finding(
@@ -176,7 +180,7 @@ def _iowait(conditions: Conditions) -> Finding | None:
         ),
         "Find the waiting task (`pidstat -d 1`), and keep more operations in flight.",
         0.4 + 0.5 * share,
-        gain=f"{without_wait(conditions, 'disk', share)}, if the CPUs could work during the waits",
+        gain=f"{without_wait(target, 'disk', share)}, if the CPUs could work during the waits",
         part=_part(disk),
     )
 
@@ -188,9 +192,9 @@ def _iowait(conditions: Conditions) -> Finding | None:
     threshold="convention: 10 ms for solid state, 30 ms for other disks (a seek and half a rotation take"
     " 10 to 15 ms)",
 )
-def _slow(conditions: Conditions) -> Finding | None:
+def _slow(activity: Activity) -> Finding | None:
     disk = _worst(
-        conditions, lambda use: use.latency_ns.value if (use.operations_per_s.value or 0.0) >= 10 else None
+        activity, lambda use: use.latency_ns.value if (use.operations_per_s.value or 0.0) >= 10 else None
     )
     if disk is None or disk.latency_ns.value is None:
         return None
@@ -218,8 +222,8 @@ def _slow(conditions: Conditions) -> Finding | None:
     area="disk",
     threshold="J. Little, 1961: with eight operations at a busy disk, each waits for seven others",
 )
-def _queue(conditions: Conditions) -> Finding | None:
-    disk = _worst(conditions, lambda use: use.queue.value if (use.busy_ratio.value or 0.0) >= 0.7 else None)
+def _queue(activity: Activity) -> Finding | None:
+    disk = _worst(activity, lambda use: use.queue.value if (use.busy_ratio.value or 0.0) >= 0.7 else None)
     if disk is None or (disk.queue.value or 0.0) < QUEUE:
         return None
     return Finding(
@@ -239,9 +243,9 @@ def _queue(conditions: Conditions) -> Finding | None:
     area="disk",
     threshold="convention: 1,000 operations per second of at most 8 KiB, at a disk that is half busy",
 )
-def _small(conditions: Conditions) -> Finding | None:
+def _small(activity: Activity) -> Finding | None:
     disk = _worst(
-        conditions, lambda use: use.operations_per_s.value if (use.busy_ratio.value or 0.0) >= 0.5 else None
+        activity, lambda use: use.operations_per_s.value if (use.busy_ratio.value or 0.0) >= 0.5 else None
     )
     if disk is None or disk.operation_bytes.value is None or disk.operation_bytes.value > SMALL_BYTES:
         return None
@@ -274,12 +278,12 @@ def _small(conditions: Conditions) -> Finding | None:
     area="disk",
     threshold="convention: one flush per five writes, and 20 per second; each waits for the medium",
 )
-def _flushes(conditions: Conditions) -> Finding | None:
-    disk = _worst(conditions, lambda use: use.flushes_per_s.value)
+def _flushes(activity: Activity, target: TargetUse | None) -> Finding | None:
+    disk = _worst(activity, lambda use: use.flushes_per_s.value)
     if disk is None or (disk.flushes_per_s.value or 0.0) < 20 or not disk.writes_per_s.value:
         return None
     ratio = (disk.flushes_per_s.value or 0.0) / disk.writes_per_s.value
-    waits = conditions.target.wait("disk") if conditions.target else 0.0
+    waits = target.wait("disk") if target else 0.0
     if ratio < FLUSH_RATIO or ((disk.busy_ratio.value or 0.0) < 0.3 and waits < WAIT_RATIO):
         return None
     return Finding(
@@ -300,11 +304,10 @@ def _flushes(conditions: Conditions) -> Finding | None:
     area="disk",
     threshold="Linux, Documentation/admin-guide/sysctl/vm.rst: vm.dirty_ratio of the available memory",
 )
-def _dirty(conditions: Conditions) -> Finding | None:
-    machine, memory = conditions.machine, conditions.memory
-    high = conditions.activity.dirty_high_bytes.value
-    text = machine.kernel.sysctl.get("vm.dirty_ratio", "") if machine else ""
-    if high is None or memory is None or memory.available_low_bytes.value is None or not text.isdigit():
+def _dirty(memory: MemoryUse, activity: Activity, machine: Machine) -> Finding | None:
+    high = activity.dirty_high_bytes.value
+    text = machine.kernel.sysctl.get("vm.dirty_ratio", "")
+    if high is None or memory.available_low_bytes.value is None or not text.isdigit():
         return None
     limit = int(text) / 100 * memory.available_low_bytes.value
     if limit <= 0 or high < DIRTY_RATIO * limit:
@@ -327,12 +330,8 @@ def _dirty(conditions: Conditions) -> Finding | None:
     area="disk",
     threshold="convention: 50 operations per second of at most 64 KiB; a rotating disk does 100 to 200",
 )
-def _seeks(conditions: Conditions) -> Finding | None:
-    rotating = [
-        disk
-        for disk in conditions.activity.disks
-        if disk.rotational and (disk.busy_ratio.value or 0.0) >= 0.5
-    ]
+def _seeks(activity: Activity) -> Finding | None:
+    rotating = [disk for disk in activity.disks if disk.rotational and (disk.busy_ratio.value or 0.0) >= 0.5]
     for disk in rotating:
         size, per_s = disk.operation_bytes.value, disk.operations_per_s.value or 0.0
         if size is not None and size <= 64 * 1024 and per_s >= 50:
@@ -357,11 +356,9 @@ def _seeks(conditions: Conditions) -> Finding | None:
     area="disk",
     threshold="convention: 50,000 operations per second; a scheduler's lock costs about a microsecond each",
 )
-def _scheduler(conditions: Conditions) -> Finding | None:
-    if conditions.machine is None:
-        return None
-    chosen = {disk.name: disk.scheduler for disk in conditions.machine.disks if disk.rotational is False}
-    for disk in conditions.activity.disks:
+def _scheduler(activity: Activity, machine: Machine) -> Finding | None:
+    chosen = {disk.name: disk.scheduler for disk in machine.disks if disk.rotational is False}
+    for disk in activity.disks:
         if (disk.operations_per_s.value or 0.0) >= FAST_PER_S and chosen.get(disk.device) not in (
             None,
             "none",

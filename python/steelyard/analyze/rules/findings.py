@@ -1,31 +1,23 @@
-"""Sentences that say why a number came out as it did, each with its evidence.
+"""What rules conclude and how they are registered, and the words that they share.
 
-In: `Conditions`. Out: `Finding`s, what explains most of the headline first. A rule is a function registered
-under a stable id; it answers with a finding or None, and None too when what it needs was not measured:
-no finding does not mean "no problem", so `Conditions.missing` is reported beside the findings.
+A rule is a function registered under a stable id, whose parameters are named as the facts that it needs
+(``needs``). It answers with a `Finding` or None, and None too when what it needs was not measured.
 
-Rules of others are found by the entry point group ``steelyard.rules``, whose entries name modules that
-register rules when they are imported:
-
-    [project.entry-points."steelyard.rules"]
-    mine = "my_package.rules"
-
-Not here: the rules themselves (the other modules), and whether the result may be believed (``verdict``).
+Not here: the rules themselves (the other modules), and asking them (``explain``).
 """
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.ranking import ranked, work_ratio
+from steelyard.analyze.headline import Headline
+from steelyard.analyze.pressure.threads import TargetUse
+from steelyard.analyze.rules.needs import Need, facts_for, needs_of
 from steelyard.analyze.values import Quantity
 
-GROUP = "steelyard.rules"
 AREAS = (
     *("machine", "cpu", "scheduler", "memory", "disk", "network", "numa", "profile", "load"),
     "operations",
@@ -87,21 +79,39 @@ class Rule:
 
     ``explains`` says what its first evidence is a share of: ``time``, the headline's, ``cpu``, the part of it
     in which its CPUs worked, or nothing, so that it makes notes. Findings of one ``cause`` are one finding.
+    ``answer`` names the facts that it needs by its parameters; without one of them it is not asked. Raises
+    ValueError for a name that is no fact's.
     """
 
     id: str
     question: str
-    answer: Callable[[Conditions], Finding | None]
+    answer: Callable[..., Finding | None]
     area: str = "machine"
     threshold: str = ""
     explains: str = ""
     cause: str = ""
 
+    def __post_init__(self) -> None:
+        _ = self.needs
+
+    @cached_property
+    def needs(self) -> tuple[Need, ...]:
+        """The facts that ``answer`` names."""
+        try:
+            return needs_of(self.answer)
+        except ValueError as error:
+            raise ValueError(f"rule {self.id}: {error}") from None
+
+    def ask(self, conditions: Conditions) -> Finding | None:
+        """Return the answer, None where a fact is absent that it needs."""
+        facts = facts_for(self.needs, conditions)
+        return None if facts is None else self.answer(**facts)
+
 
 RULES: dict[str, Rule] = {}
-"""Every rule by its id, in the order of registration. `load_rules` fills it."""
+"""Every rule by its id, in the order of registration. `explain.load_rules` fills it."""
 
-Answer = Callable[[Conditions], Finding | None]
+Answer = TypeVar("Answer", bound=Callable[..., Finding | None])
 
 
 def rule(
@@ -109,7 +119,7 @@ def rule(
 ) -> Callable[[Answer], Answer]:
     """Register a rule about ``area``, whose bounds come from ``threshold``; the rest: see `Rule`.
 
-    Raises ValueError when the id is taken or there is no such area.
+    Raises ValueError when the id is taken, there is no such area, or a parameter is no fact's name.
     """
 
     def register(answer: Answer) -> Answer:
@@ -130,7 +140,7 @@ def rule(
 def threshold_rule(
     rule_id: str,
     question: str,
-    figure: Callable[[Conditions], float | None],
+    figure: Callable[..., float | None],
     bound: tuple[str, str, float],
     claim: str,
     next_step: str,
@@ -141,7 +151,7 @@ def threshold_rule(
     blame: str = "own",
     **register: str,
 ) -> None:
-    """Register a rule that answers where one figure is not below a bound.
+    """Register a rule that answers where one figure, a function of facts by name, is not below a bound.
 
     ``bound`` is the figure's name, its unit and the bound. In ``claim`` and ``gain``, ``{value}``, ``{rate}``
     (`rate_text`), ``{percent}`` (`percent`) and ``{without}`` (`without`) stand for the figure. ``register``:
@@ -149,8 +159,9 @@ def threshold_rule(
     """
     metric, unit, least = bound
 
-    def answer(conditions: Conditions) -> Finding | None:
-        value = figure(conditions)
+    @wraps(figure)
+    def answer(**facts: Any) -> Finding | None:
+        value = figure(**facts)
         if value is None or value < least:
             return None
         words = {"rate": rate_text(value), "percent": percent(value), "without": without(value)}
@@ -164,45 +175,7 @@ def threshold_rule(
             blame=blame,
         )
 
-    answer.__module__ = figure.__module__
     rule(rule_id, question, **register)(answer)
-
-
-@cache
-def load_rules() -> tuple[str, ...]:
-    """Register the rules of every module of this folder, then those of others.
-
-    Returns why rules of others could not be loaded.
-    """
-    for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
-        import_module(f"steelyard.analyze.rules.{path.stem}")
-    problems = []
-    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        try:
-            point.load()
-        except Exception as error:
-            problems.append(f"rules {point.name} ({point.value}) cannot be loaded: {error}")
-    return tuple(problems)
-
-
-def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list[Finding]:
-    """Return what the rules (all registered ones by default) conclude, ranked by `ranking.ranked`."""
-    if rules is None:
-        load_rules()
-        rules = RULES.values()
-    findings = []
-    for each in rules:
-        try:
-            finding = each.answer(conditions)
-        except Exception as error:
-            if each.answer.__module__.startswith("steelyard."):
-                raise
-            # Somebody else's rule must not cost the report of what was measured.
-            failed = f"Rule {each.id} of {each.answer.__module__} failed: {type(error).__name__}: {error}."
-            finding = Finding(failed, (), "Fix or remove the rule.", 0.0)
-        if finding is not None:
-            findings.append((replace(finding, id=each.id, area=each.area, threshold=each.threshold), each))
-    return ranked(findings, conditions)
 
 
 def percent(ratio: float) -> str:
@@ -237,32 +210,31 @@ def at_most(share: float) -> str:
     return factor if factor.startswith("over") else f"at most {factor}"
 
 
-def wait_share(conditions: Conditions, kind: str, otherwise: float) -> float:
+def wait_share(target: TargetUse | None, kind: str, otherwise: float) -> float:
     """Return the share of the elapsed time that waits for ``kind`` may cost a program at most.
 
     Of a run without a program it is ``otherwise``. Threads that only sleep do not make it lower.
     """
-    target = conditions.target
     return min(0.99, otherwise if target is None else 1.0 - target.left_without(kind))
 
 
-def held_up(conditions: Conditions, kind: str, of_all: float) -> str:
+def held_up(target: TargetUse | None, kind: str, of_all: float) -> str:
     """Return what to add to ``of_all``, the waits' share of all threads' time, where they cost more."""
-    cost = wait_share(conditions, kind, of_all)
+    cost = wait_share(target, kind, of_all)
     return f", and may be held up by it {percent(cost)} of the time" if cost > of_all + 0.02 else ""
 
 
-def without_wait(conditions: Conditions, kind: str, otherwise: float) -> str:
+def without_wait(target: TargetUse | None, kind: str, otherwise: float) -> str:
     """Return the gain of a program whose threads did not wait for ``kind`` (Amdahl, of `wait_share`)."""
-    return at_most(wait_share(conditions, kind, otherwise))
+    return at_most(wait_share(target, kind, otherwise))
 
 
-def without_work(conditions: Conditions, share: float) -> str:
+def without_work(headline: Headline, share: float) -> str:
     """Return the gain of a workload without ``share`` of its CPU time.
 
     The base is the time of the headline in which its CPUs worked (`work_ratio`).
     """
-    ran = work_ratio(conditions)
+    ran = headline.work_ratio
     return f"{at_most(share * (1.0 if ran is None else ran))}"
 
 

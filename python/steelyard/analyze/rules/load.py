@@ -3,10 +3,19 @@
 Not here: rules that need to know the program or its profile (``cpu`` and the others).
 """
 
+from collections.abc import Sequence
+
 from steelyard.analyze.checks import CONSTANTS
-from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.own_cpu import own_cpus, server_used_ratio
-from steelyard.analyze.rules.cpu import kernel_share
+from steelyard.analyze.facts.cpus import Cpus
+from steelyard.analyze.facts.disks import DiskUse
+from steelyard.analyze.facts.foreign import Foreign
+from steelyard.analyze.facts.memory import MemoryUse
+from steelyard.analyze.facts.network import NetworkUse
+from steelyard.analyze.facts.pressure import PressureUse
+from steelyard.analyze.headline import Headline
+from steelyard.analyze.own_cpu import OwnCpu, Usage
+from steelyard.analyze.pressure.threads import TargetUse
+from steelyard.analyze.pressure.traffic_shaping import Shaper
 from steelyard.analyze.rules.disk import IOWAIT_RATIO
 from steelyard.analyze.rules.findings import (
     Evidence,
@@ -20,7 +29,7 @@ from steelyard.analyze.rules.findings import (
     without_wait,
     without_work,
 )
-from steelyard.analyze.rules.ranking import cpu_ratio
+from steelyard.analyze.services import CacheUse, GeneratorUse
 
 # The bounds below are where a resource is commonly said to shape the result. They sort attention, they do
 # not decide validity, and every finding shows its value beside its bound.
@@ -49,14 +58,14 @@ LITTLE_TOLERANCE_RATIO = 0.25
     threshold="utilisation above which queues grow fast: at 0.9 a random arrival waits nine services"
     " (M/M/1, L. Kleinrock, 1975)",
 )
-def _server_saturated(conditions: Conditions) -> Finding | None:
-    use = conditions.server_cpus.use
-    if use is None or use.busy_ratio < CPU_SATURATED_RATIO or conditions.shared_cpus:
+def _server_saturated(cpus: Cpus, has_load: bool, foreign: Foreign, usage: Usage) -> Finding | None:
+    use = cpus.server.use
+    if use is None or use.busy_ratio < CPU_SATURATED_RATIO or cpus.shared:
         return None
-    if not conditions.has_load:
+    if not has_load:
         return None
-    used = server_used_ratio(conditions)
-    if conditions.foreign_load or used is None or used < CPU_SATURATED_RATIO:
+    used = usage.server_ratio
+    if foreign.is_objected or used is None or used < CPU_SATURATED_RATIO:
         # Others' work is in the figure too, and the verdict says so; what bounds the server is then unknown.
         return None
     return Finding(
@@ -76,14 +85,16 @@ def _server_saturated(conditions: Conditions) -> Finding | None:
     area="load",
     threshold="convention of this project; it affects only the order of findings",
 )
-def _server_unused(conditions: Conditions) -> Finding | None:
-    use, used = conditions.server_cpus.use, server_used_ratio(conditions)
-    if use is None or used is None or use.busy_ratio >= CPU_UNUSED_RATIO or not conditions.has_load:
+def _server_unused(
+    cpus: Cpus, has_load: bool, generator: GeneratorUse | None, usage: Usage
+) -> Finding | None:
+    use, used = cpus.server.use, usage.server_ratio
+    if use is None or used is None or use.busy_ratio >= CPU_UNUSED_RATIO or not has_load:
         return None
     if used < NOTHING_SERVED_RATIO:
         # The verdict says that nothing was served; there is no work that idle CPUs could have more of.
         return None
-    if conditions.generator is not None and conditions.generator.loop == "open":
+    if generator is not None and generator.loop == "open":
         # The rate was chosen, by somebody or by an objective: what is left unused is no missed peak.
         return None
     return Finding(
@@ -103,11 +114,11 @@ def _server_unused(conditions: Conditions) -> Finding | None:
     area="load",
     threshold="convention of this project; it affects only the order of findings",
 )
-def _shared(conditions: Conditions) -> Finding | None:
-    shared, use = conditions.shared_cpus, conditions.all_cpus.use
-    own = own_cpus(conditions)
-    count = len(conditions.all_cpus.cpus)
-    if not shared or use is None or (own is None and conditions.foreign_load):
+def _shared(cpus: Cpus, foreign: Foreign, usage: Usage) -> Finding | None:
+    shared, use = cpus.shared, cpus.all.use
+    own = usage.own_cpus
+    count = len(cpus.all.cpus)
+    if not shared or use is None or (own is None and foreign.is_objected):
         return None
     # What neighbours did on the shared CPUs, neither takes from the other.
     used = use.busy_ratio if own is None or not count else min(1.0, own / count)
@@ -131,28 +142,36 @@ def _shared(conditions: Conditions) -> Finding | None:
     threshold="S. Kanev et al., ISCA 2015: about a fifth of a fleet's cycles are the kernel's; twice"
     " that is much",
 )
-def _kernel(conditions: Conditions) -> Finding | None:
-    use, spent = conditions.server_cpus.use, cpu_ratio(conditions)
+def _kernel(
+    cpus: Cpus,
+    has_load: bool,
+    target: TargetUse | None,
+    own_cpu: OwnCpu | None,
+    cache: CacheUse | None,
+    usage: Usage,
+    headline: Headline,
+) -> Finding | None:
+    use, spent = cpus.server.use, headline.cpu_ratio
     if use is None or use.busy_ratio < 0.1 or not spent or spent < NOTHING_SERVED_RATIO:
         return None
-    kernel = kernel_share(conditions)
+    kernel = usage.kernel_ratio
     if kernel is None or kernel < KERNEL_HEAVY_RATIO:
         return None
-    is_served = conditions.has_load or conditions.own_cpu is not None
-    whose = "the program's" if conditions.target is not None else "the servers'" if is_served else "the"
+    is_served = has_load or own_cpu is not None
+    whose = "the program's" if target is not None else "the servers'" if is_served else "the"
     lesson = "packets and system calls cost as much as the work itself"
-    if not conditions.has_load:
+    if not has_load:
         lesson = "system calls, page faults or switches between threads"
-    if conditions.cache is not None:
+    if cache is not None:
         lesson = "packets and system calls cost more than the cache"
     return Finding(
         f"{percent(kernel)} of {whose} CPU time is in the kernel: {lesson}.",
         (Evidence("kernel share of CPU time", kernel, "ratio", KERNEL_HEAVY_RATIO),),
         "Send more requests per system call: more in flight per connection (--set depth=...)."
-        if conditions.has_load
+        if has_load
         else "Find the system calls: the kernel part of the profile, or `strace -c -f`.",
         kernel * spent * 0.9,
-        gain=f"{without_work(conditions, kernel)}, without any kernel time (Amdahl)",
+        gain=f"{without_work(headline, kernel)}, without any kernel time (Amdahl)",
     )
 
 
@@ -163,9 +182,8 @@ def _kernel(conditions: Conditions) -> Finding | None:
     explains="time",
     threshold="bound of the check generator-bound (data/checks.json)",
 )
-def _generator(conditions: Conditions) -> Finding | None:
-    generator = conditions.generator
-    if generator is None or not above(generator.busy_max_ratio, CONSTANTS.generator_busy_ratio):
+def _generator(generator: GeneratorUse) -> Finding | None:
+    if not above(generator.busy_max_ratio, CONSTANTS.generator_busy_ratio):
         return None
     busy = generator.busy_max_ratio.value or 0.0
     return Finding(
@@ -183,10 +201,9 @@ def _generator(conditions: Conditions) -> Finding | None:
     area="load",
     threshold="J. D. C. Little, 1961, with a tolerance of 25 %",
 )
-def _closed_loop(conditions: Conditions) -> Finding | None:
+def _closed_loop(generator: GeneratorUse) -> Finding | None:
     """Little's law: requests in flight = throughput x mean time in the system (J. D. C. Little, 1961)."""
-    generator = conditions.generator
-    if generator is None or generator.loop != "closed" or not generator.response_mean_ns.value:
+    if generator.loop != "closed" or not generator.response_mean_ns.value:
         return None
     flying, mean = generator.connections * generator.depth, generator.response_mean_ns.value
     if generator.throughput_per_s <= 0 or flying < 2:
@@ -211,10 +228,10 @@ def _closed_loop(conditions: Conditions) -> Finding | None:
     )
 
 
-def _slow_share(conditions: Conditions, miss_ns: float) -> float | None:
+def _slow_share(cache: CacheUse, generator: GeneratorUse | None, miss_ns: float) -> float | None:
     """Return the slow path's share of the mean response time."""
-    hits = conditions.cache.hit_ratio.value if conditions.cache is not None else None
-    mean = conditions.generator.response_mean_ns.value if conditions.generator is not None else None
+    hits = cache.hit_ratio.value
+    mean = generator.response_mean_ns.value if generator is not None else None
     return (1 - hits) * miss_ns / mean if hits is not None and mean else None
 
 
@@ -225,12 +242,11 @@ def _slow_share(conditions: Conditions, miss_ns: float) -> float | None:
     cause="slow path of the cache",
     threshold="a wait longer than the service time",
 )
-def _slow_queue(conditions: Conditions) -> Finding | None:
-    cache = conditions.cache
-    if cache is None or cache.slow_wait_ns.value is None or not cache.slow_service_ns.value:
+def _slow_queue(cache: CacheUse, generator: GeneratorUse | None) -> Finding | None:
+    if cache.slow_wait_ns.value is None or not cache.slow_service_ns.value:
         return None
     wait, service = cache.slow_wait_ns.value, cache.slow_service_ns.value
-    median = conditions.generator.response_p50_ns.value if conditions.generator else None
+    median = generator.response_p50_ns.value if generator else None
     # Against a median in which every request waits longer than that, the queue is no story.
     share = wait / median if median else 1.0
     if wait <= service or share < SLOW_WAIT_RATIO:
@@ -245,7 +261,7 @@ def _slow_queue(conditions: Conditions) -> Finding | None:
         "Add slow threads if CPUs are idle (--set slow_threads=...), or enlarge the cache to miss less.",
         min(0.95, share),
         gain="the tail of the latency falls by up to the wait",
-        explained_ratio=_slow_share(conditions, wait + service),
+        explained_ratio=_slow_share(cache, generator, wait + service),
     )
 
 
@@ -257,19 +273,19 @@ def _slow_queue(conditions: Conditions) -> Finding | None:
     cause="link",
     threshold="convention: bursts saturate a link that is 70 % busy on average",
 )
-def _network(conditions: Conditions) -> Finding | None:
-    busy = [card for card in conditions.network if above(card.line_ratio, LINK_BUSY_RATIO)]
+def _network(network: list[NetworkUse], shapers: Sequence[Shaper], has_load: bool) -> Finding | None:
+    busy = [card for card in network if above(card.line_ratio, LINK_BUSY_RATIO)]
     if not busy:
         return None
     card = max(busy, key=lambda card: card.line_ratio.value or 0.0)
-    if any(shaper.interface == card.interface for shaper in conditions.shapers):
+    if any(shaper.interface == card.interface for shaper in shapers):
         # A limit that was set has its own rule (link-limited).
         return None
     ratio = card.line_ratio.value or 0.0
     return Finding(
         f"{card.interface} carries {percent(ratio)} of its line rate: the link limits the throughput.",
         (Evidence(f"{card.interface} of line rate", ratio, "ratio", LINK_BUSY_RATIO),),
-        "Use a faster link or smaller values." if conditions.has_load else "Use a faster link or send less.",
+        "Use a faster link or smaller values." if has_load else "Use a faster link or send less.",
         ratio,
         gain=f"at most {1 / ratio:.1f} x on this link",
         part="network",
@@ -283,8 +299,8 @@ def _network(conditions: Conditions) -> Finding | None:
     cause="packets are lost",
     threshold="one lost packet costs a retransmission timeout or a round trip (RFC 6298)",
 )
-def _loss(conditions: Conditions) -> Finding | None:
-    worst = max(conditions.network, key=lambda card: card.lost_per_s.value or 0.0, default=None)
+def _loss(network: list[NetworkUse]) -> Finding | None:
+    worst = max(network, key=lambda card: card.lost_per_s.value or 0.0, default=None)
     if worst is None or not worst.lost_per_s.value:
         return None
     return Finding(
@@ -304,8 +320,8 @@ def _loss(conditions: Conditions) -> Finding | None:
     cause="waits for a disk",
     threshold="convention: requests to a disk with one queue wait noticeably from 70 %",
 )
-def _disk(conditions: Conditions) -> Finding | None:
-    busy = [disk for disk in conditions.disks if above(disk.busy_ratio, DISK_BUSY_RATIO)]
+def _disk(disks: list[DiskUse], has_load: bool, target: TargetUse | None) -> Finding | None:
+    busy = [disk for disk in disks if above(disk.busy_ratio, DISK_BUSY_RATIO)]
     if not busy:
         return None
     disk = max(busy, key=lambda disk: disk.busy_ratio.value or 0.0)
@@ -314,11 +330,11 @@ def _disk(conditions: Conditions) -> Finding | None:
         f"{disk.device} is busy {percent(ratio)} of the time.",
         (Evidence(f"{disk.device} busy", ratio, "ratio", DISK_BUSY_RATIO),),
         "Find the reader or writer: this workload should not need a disk while it is measured."
-        if conditions.has_load
+        if has_load
         else "Find the reader or writer (`pidstat -d 1`) and the size of its operations; compare with the"
         " disk's limits: `steelyard health --part disk`.",
         ratio,
-        gain=f"{without_wait(conditions, 'disk', ratio)}, if nothing waited for this disk",
+        gain=f"{without_wait(target, 'disk', ratio)}, if nothing waited for this disk",
         part="disk_bandwidth",
     )
 
@@ -331,9 +347,8 @@ def _disk(conditions: Conditions) -> Finding | None:
     threshold="Linux reclaims below its watermarks, a few percent of memory (vm.min_free_kbytes,"
     " vm.watermark_scale_factor)",
 )
-def _memory(conditions: Conditions) -> Finding | None:
-    memory = conditions.memory
-    if memory is None or memory.available_low_bytes.value is None or not memory.total_bytes.value:
+def _memory(memory: MemoryUse, cache: CacheUse | None) -> Finding | None:
+    if memory.available_low_bytes.value is None or not memory.total_bytes.value:
         return None
     ratio = memory.available_low_bytes.value / memory.total_bytes.value
     if ratio >= MEMORY_LOW_RATIO:
@@ -341,7 +356,7 @@ def _memory(conditions: Conditions) -> Finding | None:
     return Finding(
         f"Available memory fell to {percent(ratio)}: the kernel may have reclaimed pages.",
         (Evidence("memory available", ratio, "ratio", MEMORY_LOW_RATIO),),
-        "Reduce the cache: --set memory=..." if conditions.cache else "Find what uses it: /proc/meminfo.",
+        "Reduce the cache: --set memory=..." if cache else "Find what uses it: /proc/meminfo.",
         0.8,
         gain="the present cost of reclaim and refaults",
     )
@@ -355,29 +370,29 @@ def _memory(conditions: Conditions) -> Finding | None:
     threshold="Linux, Documentation/accounting/psi.rst: some is the share of time in which a task"
     " waited; a tenth is convention",
 )
-def _pressure(conditions: Conditions) -> Finding | None:
+def _pressure(
+    cpus: Cpus, pressure: dict[str, PressureUse], disks: list[DiskUse], target: TargetUse | None
+) -> Finding | None:
     # CPU pressure is what a loaded server looks like and has rules of its own.
     # Waiting in io_uring for the network counts as I/O pressure too (it sets in_iowait): only a disk that
     # does something makes it a wait for storage.
     # Of a program that was watched its own waits are known, which the machine's average would dilute.
-    stirred = conditions.target is None and any(
-        above(disk.busy_ratio, DISK_STIRRED_RATIO) for disk in conditions.disks
-    )
+    stirred = target is None and any(above(disk.busy_ratio, DISK_STIRRED_RATIO) for disk in disks)
     waits = {
         resource: use.some_ratio.value
-        for resource, use in conditions.pressure.items()
+        for resource, use in pressure.items()
         if resource in (("memory", "io") if stirred else ("memory",)) and use.some_ratio.value is not None
     }
     worst = max(waits, key=lambda resource: waits[resource], default=None)
     if worst is None or waits[worst] < PRESSURE_RATIO:
         return None
     name, share = "memory" if worst == "memory" else "I/O", waits[worst]
-    use = conditions.all_cpus.use
+    use = cpus.all.use
     if name == "I/O" and use is not None and use.modes.get("iowait", 0.0) >= IOWAIT_RATIO:
         # The rule cpus-wait-for-disk says it, with the disk.
         return None
     # Of a program's waits for a disk, its threads' time is known.
-    gain = without_wait(conditions, "disk", share) if name == "I/O" else f"{at_most(min(0.95, share))}"
+    gain = without_wait(target, "disk", share) if name == "I/O" else f"{at_most(min(0.95, share))}"
     return Finding(
         f"Tasks waited for {name}: its pressure (PSI, some) was {percent(waits[worst])}.",
         (Evidence(f"{name} pressure (some)", waits[worst], "ratio", PRESSURE_RATIO),),
@@ -392,7 +407,7 @@ def _pressure(conditions: Conditions) -> Finding | None:
 threshold_rule(
     "steal",
     "Does the hypervisor take CPU time?",
-    lambda c: c.all_cpus.use.modes.get("steal") if c.all_cpus.use else None,
+    lambda cpus: cpus.all.use.modes.get("steal") if cpus.all.use else None,
     ("stolen CPU time", "ratio", STEAL_RATIO),
     "The hypervisor took {percent} of the CPU time for other guests.",
     "Repeat on dedicated CPUs; compare only runs with a similar share.",
@@ -408,7 +423,7 @@ threshold_rule(
 threshold_rule(
     "thermal",
     "Was the processor throttled by heat?",
-    lambda c: c.throttles.value,
+    lambda power: power.throttles.value,
     ("thermal throttling events", "1", 1.0),
     "The processor was throttled by heat {value:.0f} times during the measurement.",
     "Check cooling and power limits, then repeat.",
@@ -425,9 +440,8 @@ threshold_rule(
     area="load",
     threshold="convention of this project; it affects only the order of findings",
 )
-def _tail(conditions: Conditions) -> Finding | None:
-    generator = conditions.generator
-    if generator is None or not generator.response_p50_ns.value or generator.response_p99_ns.value is None:
+def _tail(generator: GeneratorUse) -> Finding | None:
+    if not generator.response_p50_ns.value or generator.response_p99_ns.value is None:
         return None
     factor = generator.response_p99_ns.value / generator.response_p50_ns.value
     if factor < TAIL_FACTOR:

@@ -4,10 +4,13 @@ finding.
 Not here: checks of a machine as such (``steelyard machine check``).
 """
 
-from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand, kernel_share
+from steelyard.analyze.facts.cpus import Cpus
+from steelyard.analyze.facts.power import Power
+from steelyard.analyze.own_cpu import Usage
+from steelyard.analyze.pressure.threads import TargetUse
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule
 from steelyard.machine.processor import SLOW_GOVERNORS
+from steelyard.records import Machine
 
 BUSY_RATIO = 0.50
 FAST_CLOCKS = frozenset(
@@ -17,11 +20,6 @@ QUOTA_RATIO = 0.90
 PTI_KERNEL_RATIO = 0.30
 
 
-def _busy_ratio(conditions: Conditions) -> float:
-    use = conditions.all_cpus.use
-    return 0.0 if use is None else use.busy_ratio
-
-
 @rule(
     "saving-governor",
     "Does the frequency governor slow busy CPUs down?",
@@ -29,11 +27,11 @@ def _busy_ratio(conditions: Conditions) -> float:
     threshold="convention: the machine is half busy, and the governor keeps frequencies low or raises them"
     " late (Linux, Documentation/admin-guide/pm/cpufreq.rst)",
 )
-def _governor(conditions: Conditions) -> Finding | None:
-    machine, busy = conditions.machine, _busy_ratio(conditions)
-    if machine is None or machine.cpu.governor not in SLOW_GOVERNORS or busy < BUSY_RATIO:
+def _governor(cpus: Cpus, power: Power, machine: Machine) -> Finding | None:
+    busy = cpus.all.busy_ratio
+    if machine.cpu.governor not in SLOW_GOVERNORS or busy < BUSY_RATIO:
         return None
-    now, high = conditions.frequency_hz.value, machine.cpu.frequency_max_hz
+    now, high = power.frequency_hz.value, machine.cpu.frequency_max_hz
     if now is not None and high and now >= 0.95 * high:
         # It gave the highest clock all the same, as intel_pstate's powersave does under load.
         return None
@@ -53,9 +51,9 @@ def _governor(conditions: Conditions) -> Finding | None:
     area="machine",
     threshold="convention: the machine is half busy, and the kernel reports that boost is off",
 )
-def _boost(conditions: Conditions) -> Finding | None:
-    machine, busy = conditions.machine, _busy_ratio(conditions)
-    if machine is None or machine.cpu.boost is not False or busy < BUSY_RATIO:
+def _boost(cpus: Cpus, machine: Machine) -> Finding | None:
+    busy = cpus.all.busy_ratio
+    if machine.cpu.boost is not False or busy < BUSY_RATIO:
         return None
     return Finding(
         f"CPUs are busy {percent(busy)} of the time and boost is off.",
@@ -72,9 +70,9 @@ def _boost(conditions: Conditions) -> Finding | None:
     area="machine",
     threshold="Linux: only clock sources with a vDSO are read without a system call",
 )
-def _clock(conditions: Conditions) -> Finding | None:
-    machine, busy = conditions.machine, _busy_ratio(conditions)
-    source = machine.kernel.clocksource if machine else None
+def _clock(cpus: Cpus, machine: Machine) -> Finding | None:
+    busy = cpus.all.busy_ratio
+    source = machine.kernel.clocksource
     if source is None or source in FAST_CLOCKS or busy < 0.2:
         return None
     return Finding(
@@ -92,9 +90,9 @@ def _clock(conditions: Conditions) -> Finding | None:
     area="machine",
     threshold="convention: the program demands 90 % of the CPUs in its affinity mask",
 )
-def _fewer(conditions: Conditions) -> Finding | None:
-    machine, demand = conditions.machine, cpu_demand(conditions)
-    if machine is None or demand is None or conditions.has_load:
+def _fewer(machine: Machine, has_load: bool, usage: Usage) -> Finding | None:
+    demand = usage.demand
+    if demand is None or has_load:
         return None
     usable, whole = machine.cpu.usable_cpus, machine.cpu.logical_cpus
     if usable >= whole or demand < 0.9 * usable:
@@ -117,10 +115,9 @@ def _fewer(conditions: Conditions) -> Finding | None:
     cause="quota",
     threshold="convention: 90 % of the quota (cpu.max, cpu.cfs_quota_us)",
 )
-def _quota(conditions: Conditions) -> Finding | None:
-    machine, target = conditions.machine, conditions.target
-    quota = machine.cpu.quota_cpus if machine else None
-    used = target.cpus.value if target else busy_cpus(conditions)
+def _quota(machine: Machine, target: TargetUse | None, usage: Usage) -> Finding | None:
+    quota = machine.cpu.quota_cpus
+    used = target.cpus.value if target else usage.busy_cpus
     if quota is None or used is None or used < QUOTA_RATIO * quota:
         return None
     return Finding(
@@ -139,10 +136,10 @@ def _quota(conditions: Conditions) -> Finding | None:
     area="machine",
     threshold="convention: 30 % of busy time in the kernel, with page table isolation on",
 )
-def _isolation(conditions: Conditions) -> Finding | None:
-    machine, kernel = conditions.machine, kernel_share(conditions)
-    state = machine.cpu.mitigations.get("meltdown", "") if machine else ""
-    if kernel is None or "PTI" not in state or kernel < PTI_KERNEL_RATIO or _busy_ratio(conditions) < 0.2:
+def _isolation(cpus: Cpus, machine: Machine, usage: Usage) -> Finding | None:
+    kernel = usage.kernel_ratio
+    state = machine.cpu.mitigations.get("meltdown", "")
+    if kernel is None or "PTI" not in state or kernel < PTI_KERNEL_RATIO or cpus.all.busy_ratio < 0.2:
         return None
     return Finding(
         f"{percent(kernel)} of the CPU time is in the kernel, and every system call switches page"

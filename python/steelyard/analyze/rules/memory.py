@@ -3,9 +3,14 @@
 Not here: NUMA (``numa``), and bandwidth, which only a profile or counters can tell (``profiles``).
 """
 
-from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.facts.cpus import Cpus
+from steelyard.analyze.facts.memory import MemoryUse
+from steelyard.analyze.facts.pressure import PressureUse
+from steelyard.analyze.facts.span import Span
+from steelyard.analyze.own_cpu import Usage
 from steelyard.analyze.pressure.intensities import MEMORY_STALL_RATIO
-from steelyard.analyze.rules.cpu import busy_cpus
+from steelyard.analyze.pressure.kernel_activity import Activity
+from steelyard.analyze.pressure.threads import TargetUse
 from steelyard.analyze.rules.findings import (
     Evidence,
     Finding,
@@ -15,6 +20,7 @@ from steelyard.analyze.rules.findings import (
     threshold_rule,
     without,
 )
+from steelyard.records import Machine
 
 MAJOR_FAULTS_PER_S = 50.0
 SWAPS_PER_S = 10.0
@@ -35,7 +41,7 @@ FULL_WITHIN_S = 3600.0
 threshold_rule(
     "swapping",
     "Is memory swapped?",
-    lambda c: c.activity.event("pswpin") + c.activity.event("pswpout"),
+    lambda activity: activity.event("pswpin") + activity.event("pswpout"),
     ("pages swapped", "1/s", SWAPS_PER_S),
     "{value:,.0f} pages per second are swapped in or out: memory is too small for the workload.",
     "Find the swapped processes (VmSwap in /proc/PID/status); add memory, or use less.",
@@ -56,8 +62,7 @@ threshold_rule(
     threshold="Linux, mm/vmscan.c: a stall is an allocation that has to free memory itself; one per second"
     " is convention",
 )
-def _reclaim(conditions: Conditions) -> Finding | None:
-    activity = conditions.activity
+def _reclaim(activity: Activity) -> Finding | None:
     stalls = sum(activity.event(f"allocstall_{zone}") for zone in ("normal", "movable", "dma32"))
     if stalls < STALLS_PER_S:
         return None
@@ -75,10 +80,14 @@ def _reclaim(conditions: Conditions) -> Finding | None:
     )
 
 
+def _major_faults_per_s(activity: Activity, target: TargetUse | None) -> float | None:
+    return target.major_faults_per_s.value if target else activity.vmstat.get("pgmajfault")
+
+
 threshold_rule(
     "major-faults",
     "Do page faults read from a disk?",
-    lambda c: c.target.major_faults_per_s.value if c.target else c.activity.vmstat.get("pgmajfault"),
+    _major_faults_per_s,
     ("major page faults", "1/s", MAJOR_FAULTS_PER_S),
     "{rate} page faults per second read from a disk: mapped files or swapped memory are read page by page.",
     "Find the mapping (`perf trace -F maj`); read ahead (madvise, larger read_ahead_kb), or lock it in"
@@ -97,10 +106,9 @@ threshold_rule(
     area="memory",
     threshold="convention: 100,000 per busy CPU-second; at 0.7 µs or more each, 7 % of the time or more",
 )
-def _minor(conditions: Conditions) -> Finding | None:
-    target = conditions.target
-    per_s = target.minor_faults_per_s.value if target else conditions.activity.vmstat.get("pgfault")
-    busy = target.cpus.value or 0.0 if target else busy_cpus(conditions)
+def _minor(activity: Activity, target: TargetUse | None, usage: Usage) -> Finding | None:
+    per_s = target.minor_faults_per_s.value if target else activity.vmstat.get("pgfault")
+    busy = target.cpus.value or 0.0 if target else usage.busy_cpus
     if per_s is None or busy < 0.2 or per_s / busy < FAULTS_PER_CPU_S:
         return None
     cost = min(0.9, per_s * FAULT_COST_S / busy)
@@ -121,8 +129,8 @@ def _minor(conditions: Conditions) -> Finding | None:
     area="memory",
     threshold="convention: half of at least ten attempts per second",
 )
-def _fallback(conditions: Conditions) -> Finding | None:
-    got, refused = (conditions.activity.event(f"thp_fault_{kind}") for kind in ("alloc", "fallback"))
+def _fallback(activity: Activity) -> Finding | None:
+    got, refused = (activity.event(f"thp_fault_{kind}") for kind in ("alloc", "fallback"))
     tried = got + refused
     if tried < 10 or refused / tried < FALLBACK_RATIO:
         return None
@@ -144,15 +152,16 @@ def _fallback(conditions: Conditions) -> Finding | None:
     threshold="convention: 1 GiB of anonymous memory, less than 10 % on huge pages; with small pages a"
     " second-level TLB covers a few megabytes",
 )
-def _small_pages(conditions: Conditions) -> Finding | None:
+def _small_pages(
+    cpus: Cpus, activity: Activity, machine: Machine, target: TargetUse | None, usage: Usage
+) -> Finding | None:
     anonymous, huge = (
-        conditions.activity.anonymous_bytes.value,
-        conditions.activity.anonymous_huge_bytes.value,
+        activity.anonymous_bytes.value,
+        activity.anonymous_huge_bytes.value,
     )
-    machine, count = conditions.machine, len(conditions.all_cpus.cpus)
-    if anonymous is None or huge is None or machine is None or busy_cpus(conditions) < 0.5 * count:
+    count = len(cpus.all.cpus)
+    if anonymous is None or huge is None or usage.busy_cpus < 0.5 * count:
         return None
-    target = conditions.target
     if target is not None and (target.rss_high_bytes.value or 0.0) < LARGE_BYTES:
         # The memory is that of others: the program has not so much.
         return None
@@ -177,9 +186,9 @@ def _small_pages(conditions: Conditions) -> Finding | None:
     area="memory",
     threshold="convention: 2 % of memory; one table per 2 MiB mapped is 0.2 %",
 )
-def _page_tables(conditions: Conditions) -> Finding | None:
-    tables, memory = conditions.activity.page_tables_bytes.value, conditions.memory
-    if tables is None or memory is None or not memory.total_bytes.value:
+def _page_tables(memory: MemoryUse, activity: Activity) -> Finding | None:
+    tables = activity.page_tables_bytes.value
+    if tables is None or not memory.total_bytes.value:
         return None
     ratio = tables / memory.total_bytes.value
     if ratio < PAGE_TABLES_RATIO:
@@ -202,12 +211,11 @@ def _page_tables(conditions: Conditions) -> Finding | None:
     cause="memory is short",
     threshold="any event (oom_kill of /proc/vmstat)",
 )
-def _killed(conditions: Conditions) -> Finding | None:
-    per_s = conditions.activity.event("oom_kill")
+def _killed(span: Span, memory: MemoryUse | None, activity: Activity) -> Finding | None:
+    per_s = activity.event("oom_kill")
     if per_s <= 0:
         return None
-    count = per_s * (conditions.end_ns - conditions.begin_ns) / 1e9
-    memory = conditions.memory
+    count = per_s * span.seconds
     used = memory.used_high_bytes.value if memory is not None else None
     total = memory.total_bytes.value if memory is not None else None
     if used is not None and total and used < SHORT_RATIO * total:
@@ -238,12 +246,12 @@ def _killed(conditions: Conditions) -> Finding | None:
     threshold="Linux, mm/workingset.c: a refault reads a page of a file again after it was evicted; it is"
     " activated if slightly more memory would have kept it; 1,000 per second is convention",
 )
-def _refaults(conditions: Conditions) -> Finding | None:
-    activity = conditions.activity
+def _refaults(
+    pressure: dict[str, PressureUse], activity: Activity, machine: Machine | None, target: TargetUse | None
+) -> Finding | None:
     per_s = activity.event("workingset_refault_file")
     if per_s < REFAULTS_PER_S:
         return None
-    target = conditions.target
     if target is not None:
         # A program that reads no file again has nothing to do with the machine's counter.
         pages = (target.read_bytes_per_s.value or 0.0) / 4096 + (target.major_faults_per_s.value or 0.0)
@@ -252,12 +260,11 @@ def _refaults(conditions: Conditions) -> Finding | None:
     # Without both, the pages were dropped so long before that only much more memory would have kept them,
     # as when files larger than memory are read again and again: that is the disk's business.
     kept = activity.event("workingset_activate_file")
-    stalls = conditions.pressure.get("memory")
+    stalls = pressure.get("memory")
     stalled = stalls.some_ratio.value if stalls is not None else None
     pressed = kept >= REFAULTS_PER_S or (stalled or 0.0) >= MEMORY_STALL_RATIO
     # The machine's counters leave out what a control group's limit makes it reclaim (mm/vmscan.c).
     scanned = activity.event("pgscan_direct") + activity.event("pgscan_kswapd")
-    machine = conditions.machine
     is_limited = machine is not None and machine.memory.limit_bytes is not None
     whose = (
         "memory"
@@ -288,7 +295,7 @@ def _refaults(conditions: Conditions) -> Finding | None:
 threshold_rule(
     "compaction",
     "Do allocations wait for memory compaction?",
-    lambda c: c.activity.event("compact_stall"),
+    lambda activity: activity.event("compact_stall"),
     ("compaction stalls", "1/s", COMPACTIONS_PER_S),
     "{value:,.0f} allocations per second waited for memory compaction.",
     "Compare with /sys/kernel/mm/transparent_hugepage/defrag set to defer or madvise.",
@@ -305,9 +312,8 @@ threshold_rule(
     area="memory",
     threshold="convention: within an hour at the growth rate of this phase, if it lasts at least 5 s",
 )
-def _grows(conditions: Conditions) -> Finding | None:
-    target, memory = conditions.target, conditions.memory
-    if target is None or memory is None or memory.available_low_bytes.value is None or target.span_ns < 5e9:
+def _grows(memory: MemoryUse, target: TargetUse) -> Finding | None:
+    if memory.available_low_bytes.value is None or target.span_ns < 5e9:
         return None
     rate = target.rss_gain_bytes_per_s.value
     if rate is None or rate < GROWTH_BYTES_PER_S:

@@ -3,7 +3,12 @@
 Not here: saturated links and lost packets, which every run is checked for (``load``).
 """
 
-from steelyard.analyze.conditions import Conditions
+from collections.abc import Sequence
+
+from steelyard.analyze.facts.network import NetworkUse
+from steelyard.analyze.pressure.kernel_activity import Activity
+from steelyard.analyze.pressure.threads import TargetUse
+from steelyard.analyze.pressure.traffic_shaping import Shaper
 from steelyard.analyze.rules.findings import (
     Evidence,
     Finding,
@@ -27,9 +32,9 @@ LOOPBACK_BYTES_PER_S = 500e6
 _MEGABIT = 125_000.0
 
 
-def _limited(conditions: Conditions) -> str | None:
+def _limited(shapers: Sequence[Shaper]) -> str | None:
     """Return the interface whose limit is reached, None where none is."""
-    for shaper in conditions.shapers:
+    for shaper in shapers:
         if shaper.used_ratio >= LIMIT_RATIO:
             return shaper.interface
     return None
@@ -43,11 +48,10 @@ def _limited(conditions: Conditions) -> str | None:
     cause="link",
     threshold="the limit itself (tc); 80 % of it is convention: bursts are cut before the mean reaches it",
 )
-def _link_limited(conditions: Conditions) -> Finding | None:
-    shaper = next((limiter for limiter in conditions.shapers if limiter.used_ratio >= LIMIT_RATIO), None)
+def _link_limited(shapers: Sequence[Shaper], target: TargetUse | None) -> Finding | None:
+    shaper = next((limiter for limiter in shapers if limiter.used_ratio >= LIMIT_RATIO), None)
     if shaper is None:
         return None
-    target = conditions.target
     waits = target.held_by("network") if target else None
     detail = (
         "" if waits is None else f"; the program's threads wait {percent(waits)} of the time for the network"
@@ -76,8 +80,8 @@ def _link_limited(conditions: Conditions) -> Finding | None:
     threshold="one lost packet costs a retransmission timeout or a round trip (RFC 6298); one a"
     " second is convention",
 )
-def _limit_drops(conditions: Conditions) -> Finding | None:
-    shaper = max(conditions.shapers, key=lambda limiter: limiter.drops_per_s, default=None)
+def _limit_drops(shapers: Sequence[Shaper]) -> Finding | None:
+    shaper = max(shapers, key=lambda limiter: limiter.drops_per_s, default=None)
     if shaper is None or shaper.drops_per_s < 1:
         return None
     return Finding(
@@ -97,14 +101,13 @@ def _limit_drops(conditions: Conditions) -> Finding | None:
     explains="time",
     threshold="convention: 30 % of the threads' time asleep in sockets, while bytes move",
 )
-def _waits(conditions: Conditions) -> Finding | None:
-    target = conditions.target
-    share = target.held_by("network") if target else 0.0
-    if target is None or share < WAIT_RATIO or _limited(conditions) is not None:
+def _waits(network: list[NetworkUse], shapers: Sequence[Shaper], target: TargetUse) -> Finding | None:
+    share = target.held_by("network")
+    if share < WAIT_RATIO or _limited(shapers) is not None:
         return None
     of_all = target.wait("network")
     busiest = max(
-        conditions.network,
+        network,
         key=lambda card: max(card.sent_bytes_per_s.value or 0.0, card.received_bytes_per_s.value or 0.0),
         default=None,
     )
@@ -123,7 +126,7 @@ def _waits(conditions: Conditions) -> Finding | None:
         )
     return Finding(
         f"The program's threads sleep {percent(of_all)} of their time in sockets {reason}"
-        f"{held_up(conditions, 'network', of_all)}.",
+        f"{held_up(target, 'network', of_all)}.",
         (
             Evidence("threads' time asleep in sockets", of_all, "ratio"),
             Evidence("the same of their time without waits for a CPU", share, "ratio", WAIT_RATIO),
@@ -131,8 +134,8 @@ def _waits(conditions: Conditions) -> Finding | None:
         ),
         step,
         0.45 + 0.4 * share,
-        gain=f"{without_wait(conditions, 'network', share)}, if nothing waited for it",
-        explained_ratio=wait_share(conditions, "network", of_all),
+        gain=f"{without_wait(target, 'network', share)}, if nothing waited for it",
+        explained_ratio=wait_share(target, "network", of_all),
         part="network" if moved >= MOVED_BYTES_PER_S else None,
         sure=False,
     )
@@ -145,8 +148,8 @@ def _waits(conditions: Conditions) -> Finding | None:
     cause="packets are lost",
     threshold="convention: 1 %; throughput falls with the square root of the loss (M. Mathis et al., 1997)",
 )
-def _retransmissions(conditions: Conditions) -> Finding | None:
-    tcp = conditions.activity.tcp
+def _retransmissions(activity: Activity) -> Finding | None:
+    tcp = activity.tcp
     again, sent = tcp.get("retransmitted_segments", 0.0), tcp.get("sent_segments", 0.0)
     if again < 10 or not sent or again / sent < RETRANSMIT_RATIO:
         return None
@@ -166,7 +169,7 @@ def _retransmissions(conditions: Conditions) -> Finding | None:
 threshold_rule(
     "accept-queue-full",
     "Are connections refused because the accept queue is full?",
-    lambda c: c.activity.tcp.get("listen_overflows") or None,
+    lambda activity: activity.tcp.get("listen_overflows") or None,
     ("accept queue overflows", "1/s", 0.0),
     "{rate} connections per second met a full accept queue: the clients retry after a second.",
     "Find the listener (`ss -lnt`, Recv-Q equal to Send-Q); raise its backlog and net.core.somaxconn,"
@@ -181,7 +184,7 @@ threshold_rule(
 threshold_rule(
     "tcp-timeouts",
     "Do connections wait for retransmission timeouts?",
-    lambda c: c.activity.tcp.get("timeouts"),
+    lambda activity: activity.tcp.get("timeouts"),
     ("retransmission timeouts", "1/s", 1.0),
     "{rate} retransmission timeouts occur per second: each stops a connection for 200 ms or more.",
     "Look for lost final packets of responses and for incast; the report shows drops by card and limit.",
@@ -200,8 +203,8 @@ threshold_rule(
     area="network",
     threshold="convention: one per second; the application reads more slowly than packets arrive",
 )
-def _buffers(conditions: Conditions) -> Finding | None:
-    tcp = conditions.activity.tcp
+def _buffers(activity: Activity) -> Finding | None:
+    tcp = activity.tcp
     names = ("udp_receive_buffer_errors", "udp_send_buffer_errors", "backlog_drops", "pruned")
     worst = max(names, key=lambda name: tcp.get(name, 0.0))
     if tcp.get(worst, 0.0) < 1:
@@ -218,7 +221,7 @@ def _buffers(conditions: Conditions) -> Finding | None:
 threshold_rule(
     "connection-churn",
     "Are many connections opened?",
-    lambda c: max(c.activity.tcp.get(f"{end}_opens", 0.0) for end in ("active", "passive")),
+    lambda activity: max(activity.tcp.get(f"{end}_opens", 0.0) for end in ("active", "passive")),
     ("connections opened", "1/s", OPENS_PER_S),
     "{value:,.0f} connections are opened per second.",
     "Find the client (`ss -s`, tcp_v4_connect in the profile); keep connections open, or pool them.",
@@ -237,8 +240,8 @@ threshold_rule(
     threshold="convention: 50,000 per second of at most 200 bytes; each costs the kernel a microsecond or"
     " more",
 )
-def _packets(conditions: Conditions) -> Finding | None:
-    for card in conditions.network:
+def _packets(network: list[NetworkUse]) -> Finding | None:
+    for card in network:
         packets = (card.received_packets_per_s.value or 0.0) + (card.sent_packets_per_s.value or 0.0)
         moved = (card.received_bytes_per_s.value or 0.0) + (card.sent_bytes_per_s.value or 0.0)
         if card.interface != "lo" and packets >= PACKETS_PER_S and moved / packets <= SMALL_PACKET_BYTES:
@@ -263,14 +266,14 @@ def _packets(conditions: Conditions) -> Finding | None:
     area="network",
     threshold="convention: 500 MB/s; every byte is copied into and out of the kernel",
 )
-def _loopback(conditions: Conditions) -> Finding | None:
-    if conditions.has_load:
+def _loopback(network: list[NetworkUse], has_load: bool, target: TargetUse | None) -> Finding | None:
+    if has_load:
         return None
-    card = next((card for card in conditions.network if card.interface == "lo"), None)
+    card = next((card for card in network if card.interface == "lo"), None)
     moved = card.sent_bytes_per_s.value if card else None
     if moved is None or moved < LOOPBACK_BYTES_PER_S:
         return None
-    whose = "" if conditions.target is None else " of this machine, other programs' bytes among them"
+    whose = "" if target is None else " of this machine, other programs' bytes among them"
     return Finding(
         f"{moved / 1e6:,.0f} MB/s go over the loopback interface{whose}: each byte is copied twice and"
         f" passes the TCP stack.",
@@ -279,5 +282,5 @@ def _loopback(conditions: Conditions) -> Finding | None:
         0.4,
         gain="a third to half of the CPU time of that traffic",
         sure=False,
-        blame="own" if conditions.target is None else "unknown",
+        blame="own" if target is None else "unknown",
     )

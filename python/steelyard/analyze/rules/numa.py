@@ -3,7 +3,7 @@
 Not here: the gain of another placement, which needs an experiment.
 """
 
-from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.pressure.kernel_activity import Activity
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, threshold_rule
 
 REMOTE_RATIO = 0.20
@@ -22,14 +22,14 @@ REMOTE_HINT_RATIO = 0.40
     threshold="convention: 20 % of the pages of a node that allocates 1,000 per second; remote memory has 1.3"
     " to 2 times the latency",
 )
-def _remote(conditions: Conditions) -> Finding | None:
+def _remote(activity: Activity) -> Finding | None:
     nodes = [
         node
-        for node in conditions.activity.nodes
+        for node in activity.nodes
         if node.remote_ratio.value is not None and (node.allocated_per_s.value or 0.0) >= ALLOCATED_PER_S
     ]
     node = max(nodes, key=lambda candidate: candidate.remote_ratio.value or 0.0, default=None)
-    if len(conditions.activity.nodes) < 2 or node is None or (node.remote_ratio.value or 0.0) < REMOTE_RATIO:
+    if len(activity.nodes) < 2 or node is None or (node.remote_ratio.value or 0.0) < REMOTE_RATIO:
         return None
     ratio = node.remote_ratio.value or 0.0
     return Finding(
@@ -49,10 +49,10 @@ def _remote(conditions: Conditions) -> Finding | None:
     cause="remote memory",
     threshold="Linux, Documentation/admin-guide/numastat.rst; 5 % is convention",
 )
-def _miss(conditions: Conditions) -> Finding | None:
-    nodes = [node for node in conditions.activity.nodes if node.miss_ratio.value is not None]
+def _miss(activity: Activity) -> Finding | None:
+    nodes = [node for node in activity.nodes if node.miss_ratio.value is not None]
     node = max(nodes, key=lambda candidate: candidate.miss_ratio.value or 0.0, default=None)
-    if len(conditions.activity.nodes) < 2 or node is None or (node.miss_ratio.value or 0.0) < MISS_RATIO:
+    if len(activity.nodes) < 2 or node is None or (node.miss_ratio.value or 0.0) < MISS_RATIO:
         return None
     ratio = node.miss_ratio.value or 0.0
     return Finding(
@@ -71,12 +71,8 @@ def _miss(conditions: Conditions) -> Finding | None:
     area="numa",
     threshold="convention: below 5 % free on one, above 25 % on another",
 )
-def _uneven(conditions: Conditions) -> Finding | None:
-    free = {
-        node.node: node.free_ratio.value
-        for node in conditions.activity.nodes
-        if node.free_ratio.value is not None
-    }
+def _uneven(activity: Activity) -> Finding | None:
+    free = {node.node: node.free_ratio.value for node in activity.nodes if node.free_ratio.value is not None}
     if len(free) < 2:
         return None
     full, empty = min(free, key=lambda node: free[node]), max(free, key=lambda node: free[node])
@@ -99,7 +95,7 @@ def _uneven(conditions: Conditions) -> Finding | None:
 threshold_rule(
     "numa-migrations",
     "Does the kernel migrate many pages between nodes?",
-    lambda c: c.activity.event("numa_pages_migrated"),
+    lambda activity: activity.event("numa_pages_migrated"),
     ("pages migrated", "1/s", MIGRATED_PER_S),
     "The kernel migrates {rate} pages per second between nodes.",
     "Compare with kernel.numa_balancing=0 and the program bound to nodes: permanent migration does not pay.",
@@ -117,8 +113,7 @@ threshold_rule(
     cause="remote memory",
     threshold="convention: 40 % of the NUMA hinting faults, by which the kernel samples accesses",
 )
-def _hints(conditions: Conditions) -> Finding | None:
-    activity = conditions.activity
+def _hints(activity: Activity) -> Finding | None:
     all_faults, local = activity.event("numa_hint_faults"), activity.event("numa_hint_faults_local")
     if all_faults < 100 or 1 - local / all_faults < REMOTE_HINT_RATIO:
         return None

@@ -1,12 +1,12 @@
 """Rules about an application's operations over time: stalls, and the telemetry that moves with them.
 
-In: `Conditions` with operations of a source (``--ops``) and what of the telemetry moves with them.
+In: `Progress`: operations of a source (``--ops``) and what of the telemetry moves with them.
 
 Not here: finding the stretches (``operations.stalls``) and the relations
 (``operations.telemetry_correlation``).
 """
 
-from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.operations.progress import Progress
 from steelyard.analyze.operations.stalls import Stalls
 from steelyard.analyze.operations.telemetry_correlation import Moving
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, time_text, without
@@ -23,17 +23,17 @@ _MEMORY = ("direct reclaim", "swapping out", "swapping in", "memory compaction",
            "rate of page faults that read a disk")  # fmt: skip
 
 
-def _stalls(conditions: Conditions) -> Stalls | None:
+def _stalls(progress: Progress) -> Stalls | None:
     """Return stretches that matter: they take their share of the phase and there is more than one."""
-    stalls = conditions.stalls
+    stalls = progress.stalls
     return (
         stalls if stalls is not None and stalls.ratio >= LEAST_RATIO and len(stalls.stretches) > 1 else None
     )
 
 
-def _opposed(conditions: Conditions, names: tuple[str, ...]) -> Moving | None:
+def _opposed(progress: Progress, names: tuple[str, ...]) -> Moving | None:
     """Return the strongest of ``names`` that operations fall with or after."""
-    correlates = conditions.correlates.found if conditions.correlates is not None else ()
+    correlates = progress.correlates.found if progress.correlates is not None else ()
     return next(
         (
             moving
@@ -75,8 +75,8 @@ def _stall_with(
     """Register a rule about stalls in which one of the series ``names`` rises."""
 
     @rule(rule_id, question, area="operations", threshold=threshold)
-    def _answer(conditions: Conditions) -> Finding | None:
-        stalls, cause = _stalls(conditions), _opposed(conditions, names)
+    def _answer(progress: Progress) -> Finding | None:
+        stalls, cause = _stalls(progress), _opposed(progress, names)
         if stalls is None or cause is None:
             return None
         return Finding(
@@ -117,8 +117,8 @@ _stall_with(
     area="operations",
     threshold="convention: CPU use in the stalls is at least 90 % of the use outside them",
 )
-def _stall_busy(conditions: Conditions) -> Finding | None:
-    stalls, use = _stalls(conditions), conditions.stall_cpus
+def _stall_busy(progress: Progress) -> Finding | None:
+    stalls, use = _stalls(progress), progress.stall_cpus
     if stalls is None or use is None:
         return None
     inside, outside = use
@@ -145,8 +145,8 @@ def _stall_busy(conditions: Conditions) -> Finding | None:
     " events"
     " vary by their mean",
 )
-def _stall_periodic(conditions: Conditions) -> Finding | None:
-    stalls = _stalls(conditions)
+def _stall_periodic(progress: Progress) -> Finding | None:
+    stalls = _stalls(progress)
     if stalls is None or stalls.period_ns is None:
         return None
     return Finding(

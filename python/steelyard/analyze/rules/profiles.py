@@ -9,13 +9,15 @@ Not here: placing functions in categories (``profiles.tax_map``).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.headline import Headline
+from steelyard.analyze.own_cpu import Usage
+from steelyard.analyze.pressure.threads import TargetUse
 from steelyard.analyze.profiles.callers import is_artefact
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.profiles.names import short_function
 from steelyard.analyze.profiles.profile import UNKNOWN
-from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without_work
+from steelyard.records import Machine
 
 SAMPLES = 100
 HOT_RATIO = 0.30
@@ -49,12 +51,6 @@ def _unnamed(function: str) -> str | None:
     return function.removeprefix(f"{UNKNOWN} [").removesuffix("]") if function.startswith(UNKNOWN) else None
 
 
-def _profile(conditions: Conditions) -> ProfileUse | None:
-    """Return the profile when it has samples enough to say anything."""
-    profile = conditions.profile
-    return profile if profile is not None and profile.samples >= SAMPLES else None
-
-
 @rule(
     "hot-function",
     "Does one function take much of the CPU time?",
@@ -63,9 +59,8 @@ def _profile(conditions: Conditions) -> ProfileUse | None:
     threshold="G. Amdahl, 1967: a function with a third of the time limits the gain of all else; a third is"
     " convention",
 )
-def _hot(conditions: Conditions) -> Finding | None:
-    profile = _profile(conditions)
-    if profile is None:
+def _hot(profile: ProfileUse, headline: Headline) -> Finding | None:
+    if profile.samples < SAMPLES:
         return None
     named = {
         name: share for name, share in profile.own.items() if name not in NOT_HOT and not is_artefact(name)
@@ -95,7 +90,7 @@ def _hot(conditions: Conditions) -> Finding | None:
         ),
         step,
         0.35 + 0.4 * share,
-        gain=f"{without_work(conditions, share)}, without it (Amdahl)",
+        gain=f"{without_work(headline, share)}, without it (Amdahl)",
     )
 
 
@@ -107,13 +102,18 @@ def _hot(conditions: Conditions) -> Finding | None:
     threshold="convention: 40 % of samples copy, fill or compare memory, in a program twice as large as the"
     " last-level cache",
 )
-def _copies(conditions: Conditions) -> Finding | None:
-    profile, target = _profile(conditions), conditions.target
-    share = profile.share("memory") if profile else 0.0
-    used = target.cpus.value or 0.0 if target else busy_cpus(conditions)
-    if profile is None or share < COPY_RATIO or (cpu_demand(conditions) or used) < COPY_BUSY_CPUS:
+def _copies(
+    machine: Machine | None,
+    target: TargetUse | None,
+    profile: ProfileUse,
+    usage: Usage,
+    headline: Headline,
+) -> Finding | None:
+    share = profile.share("memory")
+    used = target.cpus.value or 0.0 if target else usage.busy_cpus
+    if profile.samples < SAMPLES or share < COPY_RATIO or (usage.demand or used) < COPY_BUSY_CPUS:
         return None
-    caches = [cache.size_bytes for cache in conditions.machine.cpu.caches] if conditions.machine else []
+    caches = [cache.size_bytes for cache in machine.cpu.caches] if machine else []
     resident = target.rss_high_bytes.value if target else None
     if caches and resident is not None and resident < CACHE_FACTOR * max(caches):
         # What fits the cache is copied from there.
@@ -136,7 +136,7 @@ def _copies(conditions: Conditions) -> Finding | None:
         "Measure the machine's bandwidth (`steelyard health --part memory_bandwidth`) and compare it with the"
         " counters' traffic; or check whether a second copy of the program slows the first.",
         0.55 + 0.35 * share,
-        gain=f"{without_work(conditions, share)} by copying less; none by a faster clock",
+        gain=f"{without_work(headline, share)} by copying less; none by a faster clock",
         part="dram_bandwidth",
         sure=False,
     )
@@ -149,17 +149,16 @@ def _copies(conditions: Conditions) -> Finding | None:
     explains="cpu",
     threshold="convention: 5 %; only contended locks spin",
 )
-def _spinning(conditions: Conditions) -> Finding | None:
-    profile = _profile(conditions)
-    share = max((profile.own.get(name, 0.0) for name in SPINNING), default=0.0) if profile else 0.0
-    if share < SPIN_RATIO:
+def _spinning(profile: ProfileUse, headline: Headline) -> Finding | None:
+    share = max(profile.own.get(name, 0.0) for name in SPINNING)
+    if profile.samples < SAMPLES or share < SPIN_RATIO:
         return None
     return Finding(
         f"{percent(share)} of the CPU time spins on locks in the kernel.",
         (Evidence("samples in the spin lock's slow path", share, "ratio", SPIN_RATIO),),
         "Look at the callers in the flame graph: they show the lock.",
         0.5 + 0.5 * share,
-        gain=f"{without_work(conditions, share)}, and more on more CPUs",
+        gain=f"{without_work(headline, share)}, and more on more CPUs",
         part="locks",
     )
 
@@ -172,11 +171,10 @@ def _spinning(conditions: Conditions) -> Finding | None:
     cause="locks",
     threshold="convention: 5 % of samples below futex; only contended locks call it",
 )
-def _futex(conditions: Conditions) -> Finding | None:
-    profile = _profile(conditions)
+def _futex(profile: ProfileUse, headline: Headline) -> Finding | None:
     names = ("__x64_sys_futex", "__arm64_sys_futex", "do_futex", "futex_wait", "futex_wake")
-    share = max((profile.total.get(name, 0.0) for name in names), default=0.0) if profile else 0.0
-    if share < FUTEX_RATIO:
+    share = max(profile.total.get(name, 0.0) for name in names)
+    if profile.samples < SAMPLES or share < FUTEX_RATIO:
         return None
     return Finding(
         f"{percent(share)} of the CPU time is in futex: threads sleep and wake for locks or queues.",
@@ -184,7 +182,7 @@ def _futex(conditions: Conditions) -> Finding | None:
         "Look at the callers in the flame graph; batch hand-offs, shorten critical sections, or split the"
         " lock.",
         0.45 + 0.5 * share,
-        gain=f"{without_work(conditions, share)}; the waits themselves may cost more",
+        gain=f"{without_work(headline, share)}; the waits themselves may cost more",
         part="locks",
         sure=False,
     )
@@ -196,10 +194,9 @@ def _futex(conditions: Conditions) -> Finding | None:
     area="profile",
     threshold="convention: 30 %",
 )
-def _unresolved(conditions: Conditions) -> Finding | None:
-    profile = _profile(conditions)
-    ratio = profile.unclassified_ratio if profile else None
-    if ratio is None or ratio < UNRESOLVED_RATIO:
+def _unresolved(profile: ProfileUse) -> Finding | None:
+    ratio = profile.unclassified_ratio
+    if profile.samples < SAMPLES or ratio is None or ratio < UNRESOLVED_RATIO:
         return None
     return Finding(
         f"{percent(ratio)} of the samples are in functions without a name or without a category.",
@@ -399,10 +396,9 @@ _WAITS = (
 )
 
 
-def _step(tax: _Tax, profile: ProfileUse, conditions: Conditions) -> str:
+def _step(tax: _Tax, profile: ProfileUse, target: TargetUse | None) -> str:
     if tax.id == "tax-allocation" and _is_objects(profile):
         return _OBJECTS
-    target = conditions.target
     if tax.id == "kernel-scheduling" and target is not None and target.threads < TWO_THREADS:
         return _WAITS
     return tax.step
@@ -414,20 +410,19 @@ def _is_objects(profile: ProfileUse) -> bool:
     return leader.lstrip("_").startswith(("PyObject_", "PyMem_", "pymalloc"))
 
 
-def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
-    def answer(conditions: Conditions) -> Finding | None:
-        profile = _profile(conditions)
-        share = profile.share(*tax.categories) if profile else 0.0
-        if profile is None or share < tax.ratio or _is_one_library(profile, tax):
+def _answer(tax: _Tax) -> Callable[..., Finding | None]:
+    def answer(target: TargetUse | None, profile: ProfileUse, headline: Headline) -> Finding | None:
+        share = profile.share(*tax.categories)
+        if profile.samples < SAMPLES or share < tax.ratio or _is_one_library(profile, tax):
             return None
         most = _largest_interpreted(profile) if tax.id == "interpreter" else ""
         most = most or _largest(profile, tax.categories)
         return Finding(
             f"{percent(share)} of the CPU time {tax.verb}{f'; {most}' if most else ''}.",
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),
-            _step(tax, profile, conditions),
+            _step(tax, profile, target),
             0.25 + 0.5 * share,
-            gain=f"{without_work(conditions, share)}, without it (Amdahl)",
+            gain=f"{without_work(headline, share)}, without it (Amdahl)",
         )
 
     return answer

@@ -1,8 +1,6 @@
 """Orders findings by how much of the headline's time they explain, and joins those of one cause.
 
-In: findings with the rules that made them, and the conditions. Out: the same findings, ranked. The headline's
-time is what the first figure of a run is made of: a request's time where a load drives a server, a program's
-elapsed time where one was watched, else the machine's.
+In: findings with the rules that made them, and the headline. Out: the same findings, ranked.
 
 A rule says which part of that time its first evidence is a share of: ``time`` itself, or ``cpu``, the part of
 it in which its CPUs worked. A rule that says neither makes notes: findings that explain no part of the
@@ -11,74 +9,33 @@ headline and are listed last. A finding may also state its own share.
 Not here: what rules conclude.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.own_cpu import own_cpus, server_used_ratio
-
-if TYPE_CHECKING:
-    from steelyard.analyze.rules.findings import Finding, Rule
+from steelyard.analyze.headline import Headline
+from steelyard.analyze.rules.findings import Finding, Rule
 
 
-def headline_time(conditions: Conditions) -> str:
-    """Return what the headline's time is called."""
-    if conditions.has_load:
-        return "a request's time"
-    return "the program's time" if conditions.target is not None else "the machine's time"
-
-
-def cpu_ratio(conditions: Conditions) -> float | None:
-    """Return the share of the headline's time in which its CPUs worked; None where that is not known."""
-    stages = conditions.stages
-    if stages is not None and stages.root is not None:
-        return stages.root.cpu_ratio
-    if conditions.target is not None:
-        cpus = conditions.target.cpus.value
-        return None if cpus is None else min(1.0, cpus)
-    if conditions.has_load:
-        return server_used_ratio(conditions)
-    own, count = own_cpus(conditions), len(conditions.all_cpus.cpus)
-    if own is not None and count:
-        return min(1.0, own / count)
-    use = conditions.all_cpus.use
-    return None if use is None else min(1.0, use.own_ratio)
-
-
-def work_ratio(conditions: Conditions) -> float | None:
-    """Return the share of the headline's time in which its CPUs worked, or a program waited for one.
-
-    Who has less work waits less for a CPU, too.
-    """
-    ran, target = cpu_ratio(conditions), conditions.target
-    if target is None or ran is None:
-        return ran
-    return min(1.0, ran + (target.cpu_wait.value or 0.0))
-
-
-def explained_ratio(finding: Finding, rule: Rule, conditions: Conditions) -> float | None:
+def explained_ratio(finding: Finding, rule: Rule, headline: Headline) -> float | None:
     """Return the share of the headline's time that a finding explains, None where it explains none of it."""
     if finding.explained_ratio is not None:
         return min(1.0, max(0.0, finding.explained_ratio))
     if not rule.explains or not finding.evidence:
         return None
     first = finding.evidence[0]
-    whole = work_ratio(conditions) if rule.explains == "cpu" else 1.0
+    whole = headline.work_ratio if rule.explains == "cpu" else 1.0
     if whole is None or first.unit not in ("ratio", "1"):
         return None
     return whole * min(1.0, max(0.0, first.value))
 
 
-def ranked(findings: Sequence[tuple[Finding, Rule]], conditions: Conditions) -> list[Finding]:
+def ranked(findings: Sequence[tuple[Finding, Rule]], headline: Headline) -> list[Finding]:
     """Return the findings of rules: what explains most of the headline's time first, notes last.
 
     Findings of one cause become one: the first says the claim, the others follow in ``also``.
     """
     pairs = [
-        (replace(finding, explained_ratio=explained_ratio(finding, rule, conditions)), rule)
+        (replace(finding, explained_ratio=explained_ratio(finding, rule, headline)), rule)
         for finding, rule in findings
     ]
     pairs.sort(key=lambda pair: _place(pair[0]))

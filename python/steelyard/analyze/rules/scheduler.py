@@ -3,10 +3,15 @@
 Not here: waits for disk and network (``disk``, ``network``).
 """
 
-from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.own_cpu import blame
+from steelyard.analyze.facts.cpus import Cpus
+from steelyard.analyze.facts.disks import DiskUse
+from steelyard.analyze.facts.foreign import Foreign
+from steelyard.analyze.facts.pressure import PressureUse
+from steelyard.analyze.facts.scheduler import Scheduler
+from steelyard.analyze.own_cpu import Usage
+from steelyard.analyze.pressure.disk_limits import LimitedDisk
+from steelyard.analyze.pressure.kernel_activity import Activity
 from steelyard.analyze.pressure.threads import CPU, TargetUse
-from steelyard.analyze.rules.cpu import cpu_demand
 from steelyard.analyze.rules.disk import limited_disk
 from steelyard.analyze.rules.findings import (
     Evidence,
@@ -42,29 +47,35 @@ IDLE_DISK_RATIO = 0.30
     area="scheduler",
     threshold="convention: 1.5 runnable threads per CPU; below it, waits are mostly chance",
 )
-def _oversubscribed(conditions: Conditions) -> Finding | None:
-    use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
-    if use is None or not count or conditions.has_load or use.busy_ratio < 0.9:
+def _oversubscribed(
+    cpus: Cpus,
+    scheduler: Scheduler,
+    pressure: dict[str, PressureUse],
+    has_load: bool,
+    target: TargetUse | None,
+    usage: Usage,
+) -> Finding | None:
+    use, count = cpus.all.use, len(cpus.all.cpus)
+    if use is None or not count or has_load or use.busy_ratio < 0.9:
         return None
-    demand, waiting = cpu_demand(conditions), conditions.waiting_per_cpu.value
+    demand, waiting = usage.demand, scheduler.waiting_per_cpu.value
     if demand is not None:
         if demand < OVERSUBSCRIBED_FACTOR * count:
             return None
         claim = f"The program's threads want {demand:.1f} CPUs at a time, of {count}"
         evidence = Evidence("CPU demand over CPUs", demand / count, "1", OVERSUBSCRIBED_FACTOR)
-        target = conditions.target
         share = (target.cpu_wait.value or 0.0) / demand if target is not None else 1 - count / demand
     else:
-        if waiting is None and conditions.runnable.value is not None:
+        if waiting is None and scheduler.runnable.value is not None:
             # Without schedstat: tasks that run or want to, beyond one for each CPU. Readings are of moments.
-            waiting = conditions.runnable.value / count - 1
+            waiting = scheduler.runnable.value / count - 1
         if waiting is None or waiting < WAITING_PER_CPU:
             return None
         claim = f"{waiting:.1f} tasks wait for each CPU on average"
         evidence = Evidence("tasks waiting per CPU", waiting, "1", WAITING_PER_CPU)
         share = waiting / (1 + waiting)
-    pressure = conditions.pressure.get("cpu")
-    some = pressure.some_ratio.value if pressure else None
+    stalls = pressure.get("cpu")
+    some = stalls.some_ratio.value if stalls else None
     return Finding(
         f"{claim}: they wait for a CPU {percent(share)} of the time in which they could run.",
         (evidence, *(() if some is None else (Evidence("CPU pressure (some)", some, "ratio"),))),
@@ -84,23 +95,21 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
     explains="time",
     threshold="convention: 15 % of the time in which the program could run",
 )
-def _taken(conditions: Conditions) -> Finding | None:
-    target, count = conditions.target, len(conditions.all_cpus.cpus)
-    demand = cpu_demand(conditions)
-    if target is None or not demand or not count or demand > count:
+def _taken(cpus: Cpus, target: TargetUse, usage: Usage) -> Finding | None:
+    count = len(cpus.all.cpus)
+    demand = usage.demand
+    if not demand or not count or demand > count:
         return None
     lost = (target.cpu_wait.value or 0.0) / demand
-    others = blame(conditions).neighbours or 0.0
+    others = usage.blame.neighbours or 0.0
     if lost < TAKEN_RATIO or demand < 0.2 or others < 0.2:
         return None
     waiting = lost if target.waiting_ratio is None else target.waiting_ratio
-    cpus = target.cpus.value or 0.0
+    used = target.cpus.value or 0.0
     # More than all of its CPUs a program cannot use, and one thread's own CPU time stays.
-    cost = min(
-        wait_share(conditions, CPU, lost), 1.0 - cpus / count, 1.0 - (target.busiest_running_ratio or 0.0)
-    )
+    cost = min(wait_share(target, CPU, lost), 1.0 - used / count, 1.0 - (target.busiest_running_ratio or 0.0))
     return Finding(
-        f"The program's threads could use {demand:.2f} CPUs and got {cpus:.2f}, though there are {count}:"
+        f"The program's threads could use {demand:.2f} CPUs and got {used:.2f}, though there are {count}:"
         f" other processes use {others:.1f} CPUs.",
         (
             Evidence("threads' time waiting for a CPU", waiting, "ratio"),
@@ -115,17 +124,16 @@ def _taken(conditions: Conditions) -> Finding | None:
     )
 
 
-def _asleep_in_futex(conditions: Conditions) -> TargetUse | None:
-    """Return the program if several of its threads sleep in futex for much of the time, and are often woken.
+def _sleeps_in_futex(target: TargetUse) -> bool:
+    """Return whether several threads sleep in futex for much of the time, and are often woken.
 
     One thread alone contends with nobody: it waits for work.
     """
-    target = conditions.target
-    if target is None or target.threads_high < 2 or target.lock_threads < 2:
-        return None
+    if target.threads_high < 2 or target.lock_threads < 2:
+        return False
     switches = target.lock_switches_per_s.value
     often = switches is not None and switches >= LOCK_SWITCHES_PER_S
-    return target if target.held_by("lock") >= LOCK_RATIO and often else None
+    return often and target.held_by("lock") >= LOCK_RATIO
 
 
 def _futex_sleep(target: TargetUse) -> tuple[str, tuple[Evidence, ...]]:
@@ -156,16 +164,15 @@ def _futex_sleep(target: TargetUse) -> tuple[str, tuple[Evidence, ...]]:
     threshold="convention: 30 % of the threads' time asleep in futex, two or more threads that are put on a"
     " CPU 4 or more times per second each, and half a CPU used or wanted by those who may hold the lock",
 )
-def _locks(conditions: Conditions) -> Finding | None:
-    target = _asleep_in_futex(conditions)
-    if target is None or (cpu_demand(conditions) or 0.0) < HOLDER_CPUS:
+def _locks(cpus: Cpus, target: TargetUse, usage: Usage) -> Finding | None:
+    if not _sleeps_in_futex(target) or (usage.demand or 0.0) < HOLDER_CPUS:
         return None
     words, evidence = _futex_sleep(target)
-    cpus, of_all = target.cpus.value or 0.0, target.wait("lock")
-    most = min(target.threads, len(conditions.all_cpus.cpus) or 1) / max(cpus, 0.1)
+    used, of_all = target.cpus.value or 0.0, target.wait("lock")
+    most = min(target.threads, len(cpus.all.cpus) or 1) / max(used, 0.1)
     bound = 1.0 / target.left_without("lock")
     return Finding(
-        f"{words}: likely they wait for the same lock{held_up(conditions, 'lock', of_all)}.",
+        f"{words}: likely they wait for the same lock{held_up(target, 'lock', of_all)}.",
         evidence,
         "Find the lock from the stacks of sleeping threads (`perf trace -s -e futex`, or a wall-time"
         " profile).",
@@ -173,7 +180,7 @@ def _locks(conditions: Conditions) -> Finding | None:
         gain=f"at most {max(1.0, min(most, bound)):.1f} x on this machine, without the waits",
         part="locks",
         sure=False,
-        explained_ratio=wait_share(conditions, "lock", of_all),
+        explained_ratio=wait_share(target, "lock", of_all),
     )
 
 
@@ -183,9 +190,8 @@ def _locks(conditions: Conditions) -> Finding | None:
     area="scheduler",
     threshold="as lock-contention, with less than half a CPU used or wanted: nobody works who may hold one",
 )
-def _idle_in_futex(conditions: Conditions) -> Finding | None:
-    target = _asleep_in_futex(conditions)
-    if target is None or (cpu_demand(conditions) or 0.0) >= HOLDER_CPUS:
+def _idle_in_futex(target: TargetUse, usage: Usage) -> Finding | None:
+    if not _sleeps_in_futex(target) or (usage.demand or 0.0) >= HOLDER_CPUS:
         return None
     words, evidence = _futex_sleep(target)
     return Finding(
@@ -204,10 +210,9 @@ def _idle_in_futex(conditions: Conditions) -> Finding | None:
     explains="time",
     threshold="convention: 10 % of the threads' time asleep in a kernel mutex or semaphore",
 )
-def _kernel_locks(conditions: Conditions) -> Finding | None:
-    target = conditions.target
-    share = target.wait("kernel lock") if target else 0.0
-    if target is None or share < KERNEL_LOCK_RATIO:
+def _kernel_locks(target: TargetUse) -> Finding | None:
+    share = target.wait("kernel lock")
+    if share < KERNEL_LOCK_RATIO:
         return None
     where = next(
         (name for name in target.places if name.startswith(("rwsem", "mutex", "__mutex", "down"))), None
@@ -215,20 +220,15 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
     inside = f" (in {where})" if where else ""
     return Finding(
         f"The threads wait {percent(share)} of their time for locks in the kernel{inside}"
-        f"{held_up(conditions, 'kernel lock', share)}.",
+        f"{held_up(target, 'kernel lock', share)}.",
         (Evidence("asleep in kernel locks", share, "ratio", KERNEL_LOCK_RATIO),),
         "Find the callers (`perf trace -s`, /proc/PID/stack). An rwsem is often mmap_lock: call mmap and"
         " munmap less often.",
         0.4 + 0.5 * share,
-        gain=without_wait(conditions, "kernel lock", share),
+        gain=without_wait(target, "kernel lock", share),
         part="locks",
-        explained_ratio=wait_share(conditions, "kernel lock", share),
+        explained_ratio=wait_share(target, "kernel lock", share),
     )
-
-
-def _machine_busy_cpus(conditions: Conditions) -> float:
-    use = conditions.all_cpus.use
-    return 0.0 if use is None else use.busy_ratio * len(conditions.all_cpus.cpus)
 
 
 @rule(
@@ -237,12 +237,11 @@ def _machine_busy_cpus(conditions: Conditions) -> float:
     area="scheduler",
     threshold="convention: 50,000 switches per CPU-second cost 10 % of it, at 2 µs each",
 )
-def _switches(conditions: Conditions) -> Finding | None:
-    target = conditions.target
+def _switches(cpus: Cpus, scheduler: Scheduler, target: TargetUse | None) -> Finding | None:
     if target is not None:
         per_s, busy = target.switches_per_s.value, target.cpus.value or 0.0
     else:
-        per_s, busy = conditions.context_switches_per_s.value, _machine_busy_cpus(conditions)
+        per_s, busy = scheduler.context_switches_per_s.value, cpus.all.busy_cpus
     if per_s is None or busy < 0.2 or per_s / busy < SWITCHES_PER_CPU_S:
         return None
     cost = min(0.9, per_s * SWITCH_COST_S / busy)
@@ -263,12 +262,12 @@ def _switches(conditions: Conditions) -> Finding | None:
     area="scheduler",
     threshold="convention: 200 starts per CPU-second; starting a program costs about 1 ms",
 )
-def _forks(conditions: Conditions) -> Finding | None:
-    per_s, busy = conditions.activity.forks_per_s.value, _machine_busy_cpus(conditions)
+def _forks(cpus: Cpus, activity: Activity, foreign: Foreign, target: TargetUse | None) -> Finding | None:
+    per_s, busy = activity.forks_per_s.value, cpus.all.busy_cpus
     if per_s is None or busy < 0.2 or per_s / busy < FORKS_PER_CPU_S:
         return None
     # The kernel counts them for the machine alone.
-    is_whole = conditions.target is None and not conditions.foreign_load
+    is_whole = target is None and not foreign.is_objected
     whose = "" if is_whole else " on this machine, those of other programs among them"
     return Finding(
         f"{per_s:,.0f} processes or threads start per second{whose}.",
@@ -288,8 +287,8 @@ def _forks(conditions: Conditions) -> Finding | None:
     cause="quota",
     threshold="Linux, Documentation/scheduler/sched-bwc.rst; 5 % of the time is convention",
 )
-def _quota(conditions: Conditions) -> Finding | None:
-    throttled = conditions.activity.throttled
+def _quota(activity: Activity) -> Finding | None:
+    throttled = activity.throttled
     path = max(throttled, key=lambda each: throttled[each], default=None)
     if path is None or throttled[path] < THROTTLED_RATIO:
         return None
@@ -309,12 +308,12 @@ def _quota(conditions: Conditions) -> Finding | None:
     area="scheduler",
     threshold="convention: one task on average, with every local disk below 30 %",
 )
-def _blocked(conditions: Conditions) -> Finding | None:
-    blocked = conditions.blocked.value
-    busiest = max((disk.busy_ratio.value or 0.0 for disk in conditions.disks), default=None)
+def _blocked(scheduler: Scheduler, disks: list[DiskUse], limited_disks: list[LimitedDisk]) -> Finding | None:
+    blocked = scheduler.blocked.value
+    busiest = max((disk.busy_ratio.value or 0.0 for disk in disks), default=None)
     if blocked is None or blocked < 1 or busiest is None or busiest >= IDLE_DISK_RATIO:
         return None
-    if limited_disk(conditions) is not None:
+    if limited_disk(limited_disks) is not None:
         # Operations that a limit holds back wait before they come to the disk.
         return None
     return Finding(
@@ -337,11 +336,11 @@ def _blocked(conditions: Conditions) -> Finding | None:
     area="scheduler",
     threshold="convention: one waiting task on average while another CPU is half idle",
 )
-def _queue_beside_idle(conditions: Conditions) -> Finding | None:
-    waits = conditions.activity.wait_by_cpu
+def _queue_beside_idle(cpus: Cpus, activity: Activity, has_load: bool) -> Finding | None:
+    waits = activity.wait_by_cpu
     cpu = max(waits, key=lambda candidate: waits[candidate], default=None)
-    idle = min((use.busy_ratio for use in conditions.cpus.values()), default=None)
-    if cpu is None or waits[cpu] < 1 or idle is None or idle > 0.5 or conditions.has_load:
+    idle = min((use.busy_ratio for use in cpus.by_cpu.values()), default=None)
+    if cpu is None or waits[cpu] < 1 or idle is None or idle > 0.5 or has_load:
         return None
     return Finding(
         f"{waits[cpu]:.1f} tasks wait for CPU {cpu} while another CPU is busy {percent(idle)} of the time:"

@@ -3,8 +3,9 @@
 Not here: reading the times (``stages``, ``services``).
 """
 
-from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.rules.findings import Evidence, Finding, at_most, percent, rule, time_text, without
+from steelyard.analyze.services import CacheUse, GeneratorUse
+from steelyard.analyze.stages import Stages
 
 LONG_RATIO = 0.30
 WAITING_RATIO = 0.20
@@ -30,11 +31,10 @@ def _stage_text(stage: str) -> str:
     threshold="convention: 30 % of the request time as the server measures it",
     explains="time",
 )
-def _stage(conditions: Conditions) -> Finding | None:
-    stages = conditions.stages
-    root = stages.root if stages is not None else None
+def _stage(stages: Stages) -> Finding | None:
+    root = stages.root
     name = root.longest if root is not None else None
-    if stages is None or root is None or name is None or root.share(name) < LONG_RATIO:
+    if root is None or name is None or root.share(name) < LONG_RATIO:
         return None
     share, busy = root.share(name), root.busy(name)
     claim = f"{percent(share)} of a request's {time_text(root.request_ns)} is {_stage_text(name)}"
@@ -78,9 +78,8 @@ def _gain(stage: str, share: float) -> str:
     explains="time",
     cause="slow path of the cache",
 )
-def _misses(conditions: Conditions) -> Finding | None:
-    cache, generator = conditions.cache, conditions.generator
-    if cache is None or generator is None or not generator.response_mean_ns.value:
+def _misses(cache: CacheUse, generator: GeneratorUse) -> Finding | None:
+    if not generator.response_mean_ns.value:
         return None
     hits, wait, service = cache.hit_ratio.value, cache.slow_wait_ns.value, cache.slow_service_ns.value
     if hits is None or wait is None or service is None:

@@ -138,7 +138,7 @@ def _side(directory: Path) -> Side:
         points,
         data.profile.profile,
         data.conditions.counters,
-        package_power(data.conditions),
+        package_power(data.conditions.power),
         data.headline[0] if data.headline else None,
     )
 

@@ -140,7 +140,7 @@ def _row(name: str, lines: Mapping[str, Mapping[str, Line]]) -> tuple[Cell, ...]
 
 def _lines(data: ReportData, use: CounterUse) -> Iterator[tuple[str, Line]]:
     """Yield every figure of one side by its name."""
-    watts = package_power(data.conditions)
+    watts = package_power(data.conditions.power)
     whole = _counts_cpus(data)
     for line in law_lines(use, watts):
         if line.name not in _COMMON:

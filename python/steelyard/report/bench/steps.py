@@ -45,7 +45,7 @@ def steps_section(data: ReportData) -> list[Section]:
 
 
 def _row(name: str, length_ns: int, conditions: Conditions, parts: Intensities) -> tuple[Cell, ...]:
-    use = conditions.all_cpus.use
+    use = conditions.cpus.all.use
     disks = _sum([disk.read_bytes_per_s.value for disk in conditions.disks], conditions.disks)
     written = _sum([disk.written_bytes_per_s.value for disk in conditions.disks], conditions.disks)
     moved = [link.sent_bytes_per_s.value for link in conditions.network]

@@ -81,7 +81,7 @@ def _pressure(data: ReportData) -> Section:
     intro = f"Pressure points: {', '.join(points)}." if points else "No pressure point found."
     if data.conditions.target is not None:
         intro += " The CPU's intensity is the program's own, the others the machine's, whoever caused them."
-        use = data.conditions.all_cpus.use
+        use = data.conditions.cpus.all.use
         if use is not None and use.busy_ratio >= THRESHOLDS["cpu"]:
             busy = fmt.quantity(use.busy_ratio, "ratio")
             intro += f" The machine's CPUs were {busy} busy, the work of others included."

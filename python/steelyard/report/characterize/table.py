@@ -129,7 +129,7 @@ def document(data: ReportData) -> dict[str, Any]:
     target = data.conditions.target
     use = data.conditions.counters
     return {
-        "counters": None if use is None else counters_document(use, package_power(data.conditions)),
+        "counters": None if use is None else counters_document(use, package_power(data.conditions.power)),
         "pressure_points": [asdict(point) for point in data.pressure],
         "findings": [asdict(finding) for finding in data.findings],
         "operations": operations_document(data.conditions),

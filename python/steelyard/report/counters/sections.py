@@ -47,7 +47,7 @@ def sections(data: ReportData) -> list[Section]:
 
 
 def _law(data: ReportData, use: CounterUse) -> Section:
-    lines = law_lines(use, package_power(data.conditions))
+    lines = law_lines(use, package_power(data.conditions.power))
     intro = "Operations per second = cycles per second × instructions per cycle ÷ instructions per operation."
     if use.source is None:
         intro += f" It has no counts: {use.missing}."
@@ -123,7 +123,7 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
             Cell(capacity.missing or placement_words, is_text=True),
         )
     )
-    frequency = data.conditions.frequency_hz
+    frequency = data.conditions.power.frequency_hz
     hz = use.law.frequency_hz if use.law.frequency_hz.value is not None else frequency
     source = "clocks over CPU time" if hz is use.law.frequency_hz else "as cpufreq reports it"
     rows.append(

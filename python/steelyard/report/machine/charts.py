@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from steelyard.analyze.conditions import MODES, CpuSetUse, CpuUse
+from steelyard.analyze.facts.cpus import MODES, CpuSetUse, CpuUse
 from steelyard.analyze.pressure.panels import mode_shares
 from steelyard.analyze.values import Quantity
 from steelyard.report.answer import Floats, Timeline, Trace, absent
@@ -63,7 +63,7 @@ def cpu_charts(data: ReportData) -> tuple[list[Timeline], list[Timeline]]:
                 x,
                 {mode: shares[mode][row] for mode in MODES},
                 "panel",
-                data.conditions.cpus.get(cpu),
+                data.conditions.cpus.by_cpu.get(cpu),
             )
             for row, cpu in enumerate(cpus)
         ]
@@ -79,10 +79,10 @@ def cpu_charts(data: ReportData) -> tuple[list[Timeline], list[Timeline]]:
 
 def _sets(data: ReportData) -> list[CpuSetUse]:
     """Return the sets to draw: the two sides, or all CPUs once where the sides share them."""
-    server, load = data.conditions.server_cpus, data.conditions.load_cpus
+    server, load = data.conditions.cpus.server, data.conditions.cpus.load
     if server.cpus and load.cpus and set(server.cpus) != set(load.cpus):
         return [server, load]
-    return [data.conditions.all_cpus]
+    return [data.conditions.cpus.all]
 
 
 def _set_title(each: CpuSetUse, shared: bool) -> str:
@@ -339,7 +339,7 @@ def _switches(data: ReportData) -> Timeline:
         "scheduler",
         columns,
         "1/s",
-        mean=data.conditions.context_switches_per_s.value,
+        mean=data.conditions.scheduler.context_switches_per_s.value,
     )
 
 

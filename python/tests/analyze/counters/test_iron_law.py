@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard._base import UsageError
-from steelyard.analyze.conditions import Conditions, CpuSetUse, CpuUse
 from steelyard.analyze.counters.iron_law import (
     Counts,
     IronLaw,
+    Meanwhile,
     counts_of_phase,
     difference,
     iron_law,
@@ -18,6 +18,8 @@ from steelyard.analyze.counters.iron_law import (
     work_per_joule,
 )
 from steelyard.analyze.counters.smt import SmtMode
+from steelyard.analyze.facts.cpus import Cpus, CpuSetUse, CpuUse
+from steelyard.analyze.facts.span import Span
 from steelyard.analyze.values import Quantity
 from tests.report.runs import machine_record
 
@@ -187,9 +189,8 @@ def test_clocks_split_into_cpus_and_frequency_where_cpu_time_is_known() -> None:
 
 def test_counts_of_a_phase_are_its_time_cpu_time_and_mode_beside_the_operations() -> None:
     use = CpuUse({"user": 0.5, "system": 0.2, "steal": 0.1, "idle": 0.2})
-    phase = Conditions(
-        0, 10 * 10**9, server_cpus=CpuSetUse("server", (0, 1, 2, 3), use), frequency_hz=Quantity(3e9, "hz")
-    )
+    cpus = Cpus(server=CpuSetUse("server", (0, 1, 2, 3), use))
+    phase = Meanwhile(Span(0, 10 * 10**9), cpus, Quantity(3e9, "hz"))
     blind = iron_law(counts_of_phase(phase, 1e6, machine=machine_record(8), missing={"cycles": "no PMU"}))
     assert value(blind.used_cpus) == pytest.approx(2.8)
     assert value(work_per_cpu_second(blind)) == pytest.approx(1e6 / 28)
@@ -202,7 +203,7 @@ def test_counts_of_a_phase_are_its_time_cpu_time_and_mode_beside_the_operations(
     # Four of eight CPUs may be four cores.
     some = iron_law(counts_of_phase(phase, 1e6, machine=machine_record(8), counters=counters))
     assert (some.core_ipc.low, some.core_ipc.high) == pytest.approx((90 / 84, 90 / 42))
-    unread = iron_law(counts_of_phase(Conditions(0, 10**9), None))
+    unread = iron_law(counts_of_phase(Meanwhile(Span(0, 10**9)), None))
     assert unread.used_cpus.missing == "not recorded"
     assert unread.smt is None
 

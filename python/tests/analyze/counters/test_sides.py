@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.analyze.conditions import Conditions, CpuSetUse, CpuUse
 from steelyard.analyze.counters.choice import choose, shared_metrics
+from steelyard.analyze.counters.iron_law import Meanwhile
 from steelyard.analyze.counters.sides import OF_MACHINE, uses_by_side
+from steelyard.analyze.facts.cpus import Cpus, CpuSetUse, CpuUse
+from steelyard.analyze.facts.span import Span
 from steelyard.analyze.values import Quantity
 from steelyard.records import Run, read
 from tests.analyze.counters.test_choice import INTEL, machine
@@ -24,15 +26,17 @@ def a_run(**hooks: object) -> Run:
     return read(Run, GOLDEN).model_copy(update={"hooks": hooks, "metrics": {}})
 
 
-def conditions(seconds: int = WINDOWS) -> Conditions:
+def meanwhile(seconds: int = WINDOWS) -> Meanwhile:
     def of(name: str, cpus: tuple[int, ...], busy: float) -> CpuSetUse:
         return CpuSetUse(name, cpus, CpuUse({"user": busy * 0.75, "system": busy * 0.25, "idle": 1 - busy}))
 
-    return replace(
-        Conditions(0, seconds * SECOND),
-        all_cpus=of("all", (0, 1, 2, 3), 0.7),
-        server_cpus=of("server", (0, 1, 2), 0.8),
-        load_cpus=of("load", (3,), 0.4),
+    return Meanwhile(
+        Span(0, seconds * SECOND),
+        Cpus(
+            all=of("all", (0, 1, 2, 3), 0.7),
+            server=of("server", (0, 1, 2), 0.8),
+            load=of("load", (3,), 0.4),
+        ),
     )
 
 
@@ -62,7 +66,7 @@ def test_each_side_has_its_own_law(tmp_path: Path) -> None:
     record_counters(tmp_path)
     run = a_run(counters={"scope": "cpu", **SIDES})
     uses = uses_by_side(
-        tmp_path, run, conditions(), machine=MACHINE, operations=Quantity(WINDOWS * 90_000.0, "1")
+        tmp_path, run, meanwhile(), machine=MACHINE, operations=Quantity(WINDOWS * 90_000.0, "1")
     )
     server, load = uses["server"], uses["load"]
     assert server.law.ipc.value == pytest.approx(1.5)
@@ -82,7 +86,7 @@ def test_each_side_has_its_own_law(tmp_path: Path) -> None:
 
 def test_only_windows_of_the_measure_phase_count(tmp_path: Path) -> None:
     record_counters(tmp_path)
-    part = replace(conditions(), begin_ns=SECOND * 5 // 2 + 1, end_ns=7 * SECOND)
+    part = replace(meanwhile(), span=Span(SECOND * 5 // 2 + 1, 7 * SECOND))
     use = uses_by_side(tmp_path, a_run(counters=SIDES), part, machine=MACHINE)["server"]
     assert use.duration_s == pytest.approx(4.0)
     assert use.events.values["inst_retired.any"] == pytest.approx(4 * 9e9)
@@ -91,9 +95,7 @@ def test_only_windows_of_the_measure_phase_count(tmp_path: Path) -> None:
 def test_processes_are_separated_where_cpus_are_shared(tmp_path: Path) -> None:
     names = {"server": ["100", "101"], "load": ["200"]}
     record_counters(tmp_path, "process", names)
-    uses = uses_by_side(
-        tmp_path, a_run(counters={"scope": "process", **names}), conditions(), machine=MACHINE
-    )
+    uses = uses_by_side(tmp_path, a_run(counters={"scope": "process", **names}), meanwhile(), machine=MACHINE)
     assert uses["server"].scope == "process"
     assert uses["server"].law.cycles_per_s.value == pytest.approx(4e9)
     assert uses["load"].law.cycles_per_s.value == pytest.approx(1e9)
@@ -116,7 +118,7 @@ def test_top_down_is_taken_from_its_own_recording(tmp_path: Path) -> None:
             found += counted(event, int(share * 1e10), entity)
     recording(tmp_path / "topdown", found)
     run = a_run(counters=SIDES, topdown=SIDES)
-    uses = uses_by_side(tmp_path, run, conditions(), machine=MACHINE)
+    uses = uses_by_side(tmp_path, run, meanwhile(), machine=MACHINE)
     tree = uses["server"].top_down
     assert tree is not None
     assert tree.node("retiring").ratio == pytest.approx(0.4)
@@ -130,7 +132,7 @@ def test_why_there_is_no_tree_is_what_the_hook_said(tmp_path: Path) -> None:
     record_counters(tmp_path)
     reason = "the hypervisor (KVM) offers no counters of the processor"
     run = a_run(counters=SIDES, topdown={"missing": reason})
-    uses = uses_by_side(tmp_path, run, conditions(), machine=MACHINE)
+    uses = uses_by_side(tmp_path, run, meanwhile(), machine=MACHINE)
     assert uses["server"].top_down is None
     assert uses["server"].top_down_missing == reason
 
@@ -140,7 +142,7 @@ def test_what_cpus_share_stands_with_both_sides(tmp_path: Path) -> None:
     found = counted("UNC_M_CAS_COUNT.RD", 100_000_000, "", pmu="uncore_imc_0", scope="system")
     found += counted("UNC_M_CAS_COUNT.WR", 50_000_000, "", pmu="uncore_imc_0", scope="system")
     recording(tmp_path / "counters-machine", found)
-    uses = uses_by_side(tmp_path, a_run(counters=SIDES), conditions(), machine=MACHINE)
+    uses = uses_by_side(tmp_path, a_run(counters=SIDES), meanwhile(), machine=MACHINE)
     for use in uses.values():
         traffic = use.metrics["memory_bytes_per_s"]
         assert traffic.value == pytest.approx(150_000_000 * 64)
@@ -152,7 +154,7 @@ def test_what_cpus_share_stands_with_both_sides(tmp_path: Path) -> None:
 def test_why_nothing_of_the_whole_machine_was_counted_is_what_the_hook_said(tmp_path: Path) -> None:
     record_counters(tmp_path)
     run = a_run(counters={**SIDES, "machine_missing": "PMU uncore_imc_0 is in use"})
-    use = uses_by_side(tmp_path, run, conditions(), machine=MACHINE)["server"]
+    use = uses_by_side(tmp_path, run, meanwhile(), machine=MACHINE)["server"]
     assert use.metrics["memory_bytes_per_s"].value is None
     assert use.metrics["memory_bytes_per_s"].missing == "PMU uncore_imc_0 is in use"
     assert use.law.ipc.value == pytest.approx(1.5)
@@ -173,8 +175,8 @@ def test_a_damaged_recording_costs_its_side_only(tmp_path: Path) -> None:
     record_counters(tmp_path)
     (tmp_path / "topdown").mkdir()
     (tmp_path / "topdown" / "telemetry.json").write_text("{")
-    uses = uses_by_side(tmp_path, a_run(counters=SIDES, topdown=SIDES), conditions(), machine=MACHINE)
+    uses = uses_by_side(tmp_path, a_run(counters=SIDES, topdown=SIDES), meanwhile(), machine=MACHINE)
     assert uses["server"].law.ipc.value == pytest.approx(1.5)
     assert uses["server"].top_down_missing
-    assert uses_by_side(tmp_path, a_run(), conditions(), machine=MACHINE) == {}
-    assert uses_by_side(tmp_path / "nowhere", a_run(counters=SIDES), conditions(), machine=MACHINE) == {}
+    assert uses_by_side(tmp_path, a_run(), meanwhile(), machine=MACHINE) == {}
+    assert uses_by_side(tmp_path / "nowhere", a_run(counters=SIDES), meanwhile(), machine=MACHINE) == {}

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.analyze.conditions import CpuUse
 from steelyard.analyze.counters.smt import (
     Placement,
     SmtMode,
@@ -19,6 +18,7 @@ from steelyard.analyze.counters.smt import (
     used_capacity,
     used_capacity_of_cores,
 )
+from steelyard.analyze.facts.cpus import CpuUse
 
 SPECJBB_UPLIFT = 1.235 / 1.199 - 1
 

@@ -1,19 +1,19 @@
 """From a perf stat file in a run's folder to the iron law and the top-down tree: the published cases, and
 what must not be concluded."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from steelyard._base import UsageError
-from steelyard.analyze.conditions import Conditions, CpuSetUse, CpuUse
 from steelyard.analyze.counters.events import canonical, counts_of, whole_of
 from steelyard.analyze.counters.figures import dram_bytes_per_s, kernel_ratio, series_of_ipc
-from steelyard.analyze.counters.iron_law import difference
+from steelyard.analyze.counters.iron_law import Meanwhile, difference
 from steelyard.analyze.counters.topdown_choice import choose_model
 from steelyard.analyze.counters.topdown_models import ICE_LAKE, SAPPHIRE_RAPIDS, ZEN_4, ZEN_5
 from steelyard.analyze.counters.use import FOLDER, HOOK, CounterUse, counter_use
+from steelyard.analyze.facts.cpus import Cpus, CpuSetUse, CpuUse
+from steelyard.analyze.facts.span import Span
 from steelyard.analyze.values import Quantity
 from steelyard.records import Machine, Run, read
 from steelyard.telemetry.counters import CounterSeries, EventSeries
@@ -32,10 +32,10 @@ def a_run(about: dict[str, object] | None, *, command: list[str] | None = None) 
     )
 
 
-def conditions(seconds: float = 300.0, *, busy: float = 0.4, cpus: int = 32) -> Conditions:
+def meanwhile(seconds: float = 300.0, *, busy: float = 0.4, cpus: int = 32) -> Meanwhile:
     use = CpuUse({"user": busy * 0.9, "system": busy * 0.1, "idle": 1 - busy})
     cpu_set = CpuSetUse("all", tuple(range(cpus)), use)
-    return replace(Conditions(0, int(seconds * SECOND)), all_cpus=cpu_set, server_cpus=cpu_set)
+    return Meanwhile(Span(0, int(seconds * SECOND)), Cpus(all=cpu_set, server=cpu_set))
 
 
 def use_of(
@@ -53,7 +53,7 @@ def use_of(
     return counter_use(
         folder,
         a_run({"file": "1-perf.csv", "is_of_run": is_of_run}, command=command),
-        conditions(seconds),
+        meanwhile(seconds),
         machine=machine or machine_record(32),
         operations=None if operations is None else Quantity(operations, "1"),
     )
@@ -200,7 +200,7 @@ def test_a_machine_without_counters_says_so_for_each_term(tmp_path: Path) -> Non
         assert term.value is None
         assert "not supported (perf)" in (term.missing or "")
     assert use.top_down is None
-    none = counter_use(tmp_path, a_run(None), conditions())
+    none = counter_use(tmp_path, a_run(None), meanwhile())
     assert none.source is None
     assert "--perf-stat" in (none.law.ipc.missing or "")
     # How much of the machine was used needs no counters.
@@ -221,7 +221,7 @@ def test_a_manifest_names_no_file_outside_of_its_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     for name in ("../../secret.csv", str(secret), "..", ""):
-        found = counter_use(folder, a_run({"file": name}), conditions())
+        found = counter_use(folder, a_run({"file": name}), meanwhile())
         assert found.source is None, name
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from steelyard.analyze.conditions import Conditions, NetworkUse
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.facts.network import NetworkUse
+from steelyard.analyze.facts.span import Span
 from steelyard.analyze.operations.efficiency import _network
 from steelyard.analyze.values import Quantity
 
@@ -25,5 +27,5 @@ def moved(interface: str, received: float, sent: float) -> NetworkUse:
 def test_the_traffic_of_operations_is_where_most_is(
     cards: list[tuple[str, float, float]], bytes_per_s: float
 ) -> None:
-    conditions = Conditions(0, 1, network=[moved(*card) for card in cards])
+    conditions = Conditions(Span(0, 1), network=[moved(*card) for card in cards])
     assert _network(conditions).value == bytes_per_s

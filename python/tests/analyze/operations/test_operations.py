@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.analyze.operations.files import KIND, _total
-from steelyard.analyze.operations.operations import OperationSeries, operations_of_run
+from steelyard.analyze.operations.operations import OperationSeries
+from steelyard.analyze.operations.progress import operations_of_run
 from steelyard.analyze.operations.stalls import stalls_of
 from steelyard.records import Clock, Cpus, Orchestrator, Phase, Run, RunStatus, Series, write
 from tests.report.runs import load_result

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from steelyard import telemetry
-from steelyard.analyze.conditions import (
-    Conditions,
-    CpuSetUse,
-    CpuUse,
-    DiskUse,
-    MemoryUse,
-    NetworkUse,
-    PressureUse,
-)
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.facts.cpus import Cpus, CpuSetUse, CpuUse
+from steelyard.analyze.facts.disks import DiskUse
+from steelyard.analyze.facts.memory import MemoryUse
+from steelyard.analyze.facts.network import NetworkUse
+from steelyard.analyze.facts.pressure import PressureUse
+from steelyard.analyze.facts.scheduler import Scheduler
+from steelyard.analyze.facts.span import Span
 from steelyard.analyze.pressure.intensities import (
     THRESHOLDS,
     Intensities,
@@ -92,14 +91,12 @@ def conditions(
         q(0.0, "bytes"),
     )
     return Conditions(
-        0,
-        1,
-        all_cpus=cpus,
-        server_cpus=cpus,
+        Span(0, 1),
+        cpus=Cpus(all=cpus, server=cpus),
         memory=memory,
         network=[link],
         disks=[disk],
-        runnable=q(4.0, "1"),
+        scheduler=Scheduler(runnable=q(4.0, "1")),
     )
 
 
@@ -179,7 +176,7 @@ def test_facts_data_analytics_presses_on_the_cpu() -> None:
 
 
 def test_without_anything_recorded_every_part_has_its_reason() -> None:
-    found = intensities(Conditions(0, 1), None)
+    found = intensities(Conditions(Span(0, 1)), None)
     assert pressure_points(found) == []
     assert {part.part for part in found.parts()} == set(THRESHOLDS)
     assert all(part.ratio is None and part.reason for part in found.parts())

@@ -14,7 +14,8 @@ from steelyard.analyze.counters.metrics import MetricValue
 from steelyard.analyze.counters.topdown import Node, TopDown
 from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.rules import counters as counter_rules
-from steelyard.analyze.rules.findings import RULES, load_rules
+from steelyard.analyze.rules.explain import load_rules
+from steelyard.analyze.rules.findings import RULES
 from tests.analyze.rules.test_rules import CALM
 from tests.health_samples import golden
 

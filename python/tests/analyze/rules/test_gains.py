@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from steelyard.analyze import explain
-from steelyard.analyze.conditions import DiskUse, PressureUse
+from steelyard.analyze.facts.disks import DiskUse
+from steelyard.analyze.facts.pressure import PressureUse
 from steelyard.analyze.pressure.threads import CPU
 from tests.analyze.rules.test_rules import q, sampled, target
 

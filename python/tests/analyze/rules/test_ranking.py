@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 from steelyard.analyze import Conditions, explain
-from steelyard.analyze.own_cpu import CpuBlame, blame
+from steelyard.analyze.facts.span import Span
+from steelyard.analyze.own_cpu import CpuBlame
 from steelyard.analyze.pressure.intensities import intensities
-from steelyard.analyze.pressure.threads import RUSAGE
+from steelyard.analyze.pressure.threads import RUSAGE, with_exact_use
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.rules.findings import Evidence, Finding, Rule, rule
-from steelyard.analyze.rules.ranking import headline_time
 from steelyard.analyze.stages import observe_stages
 from steelyard.analyze.values import Quantity
-from steelyard.analyze.workload import figures, pressure_points, with_exact_use
+from steelyard.analyze.workload import figures, pressure_points
 from steelyard.records import Metric, RankStats
+from tests.analyze.facts import changed
 from tests.analyze.rules.test_findings import CACHE, CALM, GENERATOR, cpus, q
 from tests.analyze.rules.test_rules import ALONE, busy, target
 
@@ -49,7 +50,7 @@ def test_stages_of_the_phase_are_the_gains_within_it() -> None:
 
 def test_the_stage_that_takes_the_time_comes_before_what_explains_nothing() -> None:
     """As of FeedSim, whose only finding was that a task was blocked."""
-    feed = replace(
+    feed = changed(
         CALM,
         cache=None,
         stages=observe_stages(
@@ -68,7 +69,7 @@ def test_the_stage_that_takes_the_time_comes_before_what_explains_nothing() -> N
     assert "99 % of a leaf's" in first.claim
     assert [note.id for note in notes] == ["blocked-elsewhere"]
     assert all(note.explained_ratio is None for note in notes)
-    assert headline_time(feed) == "a request's time"
+    assert feed.headline.time == "a request's time"
 
 
 def test_the_slow_path_of_a_cache_is_reported_with_its_share_and_once() -> None:
@@ -90,7 +91,7 @@ def test_shares_of_cpu_time_count_as_much_as_the_cpus_worked() -> None:
 
 def _fixed(name: str, value: float, weight: float, cause: str = "", explains: str = "time") -> Rule:
     finding = Finding(f"{name}.", (Evidence(name, value, "ratio"),), "x", weight)
-    return Rule(name, "?", lambda _: finding, "cpu", "x", explains, cause)
+    return Rule(name, "?", lambda: finding, "cpu", "x", explains, cause)
 
 
 def test_order_notes_and_causes() -> None:
@@ -100,7 +101,7 @@ def test_order_notes_and_causes() -> None:
         _fixed("large", 0.7, 0.1, cause="one"),
         _fixed("middle", 0.4, 0.1),
     ]
-    found = explain(Conditions(0, 1), rules)
+    found = explain(Conditions(Span(0, 1)), rules)
     assert [finding.id for finding in found] == ["large", "middle", "note"]
     assert found[0].also == ("small.",)
     assert [item.metric for item in found[0].evidence] == ["large", "small"]
@@ -108,17 +109,17 @@ def test_order_notes_and_causes() -> None:
 
 def test_a_rule_explains_time_or_cpu_time_or_nothing() -> None:
     with pytest.raises(ValueError, match="unknown explains"):
-        rule("odd", "?", area="cpu", threshold="none", explains="luck")(lambda _: None)
+        rule("odd", "?", area="cpu", threshold="none", explains="luck")(lambda: None)
 
 
 def test_cpu_time_is_split_by_whose_doing_it_was() -> None:
     """``characterize -- sleep 1`` on a guest whose host took half of the time."""
-    asleep = replace(
+    asleep = changed(
         target(cpus=q(0.002), cpu_wait=q(0.0), busiest_wanted_ratio=q(0.002), waits={"timer": 0.99}),
-        all_cpus=cpus("all", (0, 1), user=0.3, system=0.06, steal=0.52),
-        server_cpus=cpus("server", (0, 1), user=0.3, system=0.06, steal=0.52),
+        all=cpus("all", (0, 1), user=0.3, system=0.06, steal=0.52),
+        server=cpus("server", (0, 1), user=0.3, system=0.06, steal=0.52),
     )
-    whose = blame(asleep)
+    whose = asleep.usage.blame
     assert whose.own == pytest.approx(0.002)
     assert whose.neighbours == pytest.approx(0.718)
     assert whose.hypervisor == pytest.approx(1.04)
@@ -144,8 +145,8 @@ def test_what_neighbours_take_disturbs_and_is_no_pressure_point() -> None:
 
 
 def test_without_a_program_what_ran_is_its_own_and_stolen_time_is_not() -> None:
-    alone = replace(ALONE, target=None, all_cpus=cpus("all", (0, 1), user=0.4, steal=0.5), has_load=False)
-    assert blame(alone) == CpuBlame(pytest.approx(0.8), None, pytest.approx(1.0))
+    alone = changed(ALONE, target=None, all=cpus("all", (0, 1), user=0.4, steal=0.5), has_load=False)
+    assert alone.usage.blame == CpuBlame(pytest.approx(0.8), None, pytest.approx(1.0))
     assert not [one for one in pressure_points(alone, explain(alone)) if one.part == "cpu"]
 
 

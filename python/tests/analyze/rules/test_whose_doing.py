@@ -6,12 +6,13 @@ import pytest
 
 from steelyard.analyze import explain
 from steelyard.analyze.rules.findings import without_work
+from tests.analyze.facts import changed
 from tests.analyze.rules.test_rules import DISK, TROUBLED, activity, disk, event, q, sampled, target
 
 
 def test_what_the_machine_counts_is_not_laid_at_the_programs_door() -> None:
     # Its own program starts nothing and hardly switches.
-    crowd = replace(activity(forks_per_s=q(900.0)), context_switches_per_s=q(200_000.0))
+    crowd = changed(activity(forks_per_s=q(900.0)), context_switches_per_s=q(200_000.0))
     found = {finding.id: finding for finding in explain(crowd)}
     assert "those of other programs among them" in found["forks"].claim
     assert found["forks"].blame == "unknown"
@@ -44,9 +45,9 @@ def test_who_has_less_work_waits_less_for_a_cpu() -> None:
     mine = TROUBLED["cpu-bound"].target
     assert mine is not None
     crowded = replace(half, target=replace(mine, cpus=q(0.39), cpu_wait=q(0.61)))
-    assert without_work(crowded, 0.74) == "at most 3.8 x"
+    assert without_work(crowded.headline, 0.74) == "at most 3.8 x"
     alone = replace(half, target=replace(mine, cpus=q(0.39), cpu_wait=q(0.0)))
-    assert without_work(alone, 0.74) == "at most 1.4 x"
+    assert without_work(alone.headline, 0.74) == "at most 1.4 x"
 
 
 def test_of_an_interpreted_program_its_own_function_is_named() -> None:
@@ -132,7 +133,7 @@ def test_of_the_kernels_time_the_whole_explains_no_less_than_a_part() -> None:
     seen = sampled(categories={"kernel_storage": 0.75})
     assert seen.target is not None
     own = replace(seen.target, kernel_ratio=q(0.99), cpus=q(0.27), cpu_wait=q(0.14))
-    seen = replace(seen, target=own, server_cpus=TROUBLED["cpu-bound"].all_cpus)
+    seen = changed(seen, target=own, server=TROUBLED["cpu-bound"].cpus.all)
     found = {one.id: one for one in explain(seen)}
     whole, part = found["kernel-heavy"], found["kernel-storage"]
     assert whole.explained_ratio == pytest.approx(0.99 * 0.41)

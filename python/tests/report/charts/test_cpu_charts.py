@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from steelyard.analyze.conditions import CpuUse
+from steelyard.analyze.facts.cpus import CpuUse
 from steelyard.report import model
 from steelyard.report.format import quantity
 from steelyard.report.machine.charts import cpu_charts
@@ -18,12 +18,12 @@ def test_means_beside_a_chart_are_those_of_the_phase(tmp_path: Path) -> None:
     charts, panels = cpu_charts(data)
     conditions = data.conditions
     sets = {
-        "Server": conditions.server_cpus.use,
-        "Load": conditions.load_cpus.use,
-        "All": conditions.all_cpus.use,
+        "Server": conditions.cpus.server.use,
+        "Load": conditions.cpus.load.use,
+        "All": conditions.cpus.all.use,
     }
     uses: list[CpuUse | None] = [sets[chart.title.split("'")[0].split(" ")[0]] for chart in charts]
-    uses += [*conditions.cpus.values()][: len(panels)]
+    uses += [*conditions.cpus.by_cpu.values()][: len(panels)]
     assert charts
     differ = False
     for chart, use in zip([*charts, *panels], uses, strict=True):
