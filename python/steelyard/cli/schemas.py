@@ -9,6 +9,7 @@ from steelyard.bench.stack.install import Installed, Removal
 from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
 from steelyard.cli.documents import DOCUMENTS
+from steelyard.cli.listed import Listed
 from steelyard.decide import RunScore, SuiteScore
 from steelyard.experiment.numa.scenarios import NumaPlan
 from steelyard.machine.checks.rule import MachineCheck
@@ -23,6 +24,7 @@ RESULTS: tuple[Any, ...] = (
     Diagnosis,
     Installed,
     KnobList,
+    Listed,
     MachineCheck,
     MachineDiff,
     MapOf,

@@ -9,7 +9,6 @@ is such a record with its report.
 
 from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparisonDocument
 from steelyard.cli.documents.experiment import ExperimentAnswerDocument, ExperimentPlanDocument
-from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
     HealthCheckDocument,
 )
@@ -22,7 +21,6 @@ DOCUMENTS: tuple[type[Record], ...] = (
     ExperimentAnswerDocument,
     ExperimentPlanDocument,
     HealthCheckDocument,
-    ListDocument,
     NumaExperimentDocument,
     ScalingDocument,
     SuiteComparisonDocument,
@@ -35,7 +33,6 @@ __all__ = [
     "ExperimentAnswerDocument",
     "ExperimentPlanDocument",
     "HealthCheckDocument",
-    "ListDocument",
     "NumaExperimentDocument",
     "ScalingDocument",
     "SuiteComparisonDocument",
