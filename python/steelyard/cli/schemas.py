@@ -12,6 +12,7 @@ from steelyard.cli.documents import DOCUMENTS
 from steelyard.cli.listed import Listed
 from steelyard.decide import RunScore, SuiteScore
 from steelyard.experiment.numa.scenarios import NumaPlan
+from steelyard.experiment.results import ExperimentAnswer, ExperimentNeeds
 from steelyard.machine.checks.rule import MachineCheck
 from steelyard.machine.compare import MachineDiff
 from steelyard.machine.doctor import Diagnosis
@@ -22,6 +23,8 @@ from steelyard.tune.deploy.results import KnobList, Restoration, SoftSkuState
 
 RESULTS: tuple[Any, ...] = (
     Diagnosis,
+    Paged[ExperimentAnswer],
+    ExperimentNeeds,
     Installed,
     KnobList,
     Listed,

@@ -8,7 +8,6 @@ is such a record with its report.
 """
 
 from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparisonDocument
-from steelyard.cli.documents.experiment import ExperimentAnswerDocument, ExperimentPlanDocument
 from steelyard.cli.documents.machine import (
     HealthCheckDocument,
 )
@@ -18,8 +17,6 @@ from steelyard.records import Record
 
 DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
-    ExperimentAnswerDocument,
-    ExperimentPlanDocument,
     HealthCheckDocument,
     NumaExperimentDocument,
     ScalingDocument,
@@ -30,8 +27,6 @@ DOCUMENTS: tuple[type[Record], ...] = (
 __all__ = [
     "DOCUMENTS",
     "ComparisonDocument",
-    "ExperimentAnswerDocument",
-    "ExperimentPlanDocument",
     "HealthCheckDocument",
     "NumaExperimentDocument",
     "ScalingDocument",

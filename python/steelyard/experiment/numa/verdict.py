@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import geometric_mean
 
-from steelyard.experiment.answers import ArmAnswer, Outcome, answers, values_by_arm
+from steelyard.experiment.answers import answers, values_by_arm
 from steelyard.experiment.numa.design import Cluster, clusters
 from steelyard.experiment.numa.scenarios import SOLO
+from steelyard.experiment.outcomes import ArmAnswer, Outcome
 from steelyard.records.experiment import Experiment, ExperimentArm
 
 _PAIRS = ((1, 2), (1, 3), (2, 3))
