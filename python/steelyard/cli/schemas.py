@@ -11,6 +11,7 @@ from steelyard.bench.suites.preflight import Preflight
 from steelyard.cli.documents import DOCUMENTS
 from steelyard.cli.listed import Listed
 from steelyard.decide import RunScore, SuiteScore
+from steelyard.experiment.numa.result import NumaExperiment
 from steelyard.experiment.numa.scenarios import NumaPlan
 from steelyard.experiment.results import ExperimentAnswer, ExperimentNeeds
 from steelyard.machine.checks.rule import MachineCheck
@@ -31,6 +32,7 @@ RESULTS: tuple[Any, ...] = (
     MachineCheck,
     MachineDiff,
     MapOf,
+    Paged[NumaExperiment],
     NumaPlan,
     Preflight,
     Paged[PressureMatrix],

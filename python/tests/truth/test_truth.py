@@ -63,9 +63,6 @@ FOLLOWS = {
 
 SHOWN = {
     "steelyard.cli.documents.comparison.MemberEntry": "steelyard.analyze.suite_comparison.MemberComparison",
-    "steelyard.cli.documents.numa.AgreementEntry": "steelyard.experiment.numa.production.Agreement",
-    "steelyard.cli.documents.numa.CostEntry": "steelyard.fleet.effects.Effect",
-    "steelyard.cli.documents.numa.PairEntry": "steelyard.stats.contrasts.Contrast",
     "steelyard.cli.documents.scaling.ScalingEnds": "steelyard.stats.scaling.choice.Figure",
     "steelyard.cli.documents.scaling.ScalingLaw": "steelyard.stats.scaling.law.LawFit",
     "steelyard.cli.documents.scaling.ScalingParameter": "steelyard.stats.scaling.law.Parameter",

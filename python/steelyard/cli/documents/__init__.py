@@ -11,14 +11,12 @@ from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparis
 from steelyard.cli.documents.machine import (
     HealthCheckDocument,
 )
-from steelyard.cli.documents.numa import NumaExperimentDocument
 from steelyard.cli.documents.scaling import ScalingDocument
 from steelyard.records import Record
 
 DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
     HealthCheckDocument,
-    NumaExperimentDocument,
     ScalingDocument,
     SuiteComparisonDocument,
 )
@@ -28,7 +26,6 @@ __all__ = [
     "DOCUMENTS",
     "ComparisonDocument",
     "HealthCheckDocument",
-    "NumaExperimentDocument",
     "ScalingDocument",
     "SuiteComparisonDocument",
 ]
