@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from steelyard._base import UsageError, parse_rate
+from steelyard._base.documents import printed
 
 Kind = Literal[
     "count", "ratio", "seconds", "bytes", "bytes_per_second", "per_second", "text", "choice", "flag"
@@ -60,15 +61,24 @@ class Parameter:
     """
 
     name: str
+    """As in --set NAME=VALUE."""
     kind: Kind
+    """What its values are."""
     doc: str
+    """Description, one line."""
     default: Setting | None = None
+    """Value unless another is set, None where it is derived."""
     derived: str | None = None
+    """Source of a derived default, None where it is fixed."""
     minimum: float | None = None
+    """Smallest value, None for none."""
     maximum: float | None = None
+    """Largest value, None for none."""
     choices: tuple[str, ...] = ()
+    """The values that a choice has."""
 
     @property
+    @printed
     def unit(self) -> str | None:
         """Return the unit of the stored value, None for what has none."""
         return _UNITS[self.kind]

@@ -26,8 +26,11 @@ class Suite:
     """A list of benchmarks with a tier."""
 
     name: str
+    """As in ``steelyard run NAME``."""
     tier: str
+    """How long its members run."""
     benchmarks: tuple[str, ...]
+    """Its members, in the order in which they run."""
 
 
 def suites() -> dict[str, Suite]:

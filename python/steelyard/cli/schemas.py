@@ -9,8 +9,11 @@ from steelyard.bench.stack.install import Installed, Removal
 from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
 from steelyard.cli.documents import DOCUMENTS
+from steelyard.cli.listed import Listed
 from steelyard.decide import RunScore, SuiteScore
+from steelyard.experiment.numa.result import NumaExperiment
 from steelyard.experiment.numa.scenarios import NumaPlan
+from steelyard.experiment.results import ExperimentAnswer, ExperimentNeeds
 from steelyard.machine.checks.rule import MachineCheck
 from steelyard.machine.compare import MachineDiff
 from steelyard.machine.doctor import Diagnosis
@@ -21,11 +24,15 @@ from steelyard.tune.deploy.results import KnobList, Restoration, SoftSkuState
 
 RESULTS: tuple[Any, ...] = (
     Diagnosis,
+    Paged[ExperimentAnswer],
+    ExperimentNeeds,
     Installed,
     KnobList,
+    Listed,
     MachineCheck,
     MachineDiff,
     MapOf,
+    Paged[NumaExperiment],
     NumaPlan,
     Preflight,
     Paged[PressureMatrix],

@@ -27,12 +27,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from statistics import fmean, geometric_mean, median
 
 from steelyard.experiment.carried import carried
+from steelyard.experiment.outcomes import GOOD, ArmAnswer, GuardAnswer, GuardOutcome, Outcome
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentGuard, ExperimentTrial
-from steelyard.stats.contrasts import Contrast, Effect, Order, blocks_needed, contrast
+from steelyard.stats.contrasts import Contrast, Order, blocks_needed, contrast
 from steelyard.stats.exact import fails_more_p_value
 from steelyard.stats.fieller import MeansRatio, means_ratio
 from steelyard.stats.sequential import FIRST_LOOK, early_confidence, early_looks, last_confidence
@@ -40,114 +40,6 @@ from steelyard.stats.sequential import FIRST_LOOK, early_confidence, early_looks
 POWER = 0.8
 DECIDED = "decided"
 """Why an experiment ended whose arms all had an answer: at a moment that the values chose."""
-
-
-class Outcome(StrEnum):
-    """What is known of an arm."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    EQUIVALENT = "equivalent"
-    """The interval lies within the smallest effect that matters, on either side."""
-    UNDECIDED = "undecided"
-    BREACHED = "breached"
-    """A guardrail is worse than its margin, whatever the metric is."""
-    UNRELIABLE = "unreliable"
-    """Better or equivalent, but its trials fail more often than the base's (an exact test)."""
-
-
-_GOOD = (Outcome.BETTER, Outcome.EQUIVALENT)
-
-
-class GuardOutcome(StrEnum):
-    """What is known of an arm's guardrail."""
-
-    KEPT = "kept"
-    BREACHED = "breached"
-    UNDECIDED = "undecided"
-
-
-@dataclass(frozen=True, slots=True)
-class GuardAnswer:
-    """A guardrail of one arm beside the base's."""
-
-    name: str
-    outcome: GuardOutcome
-    ratio: float | None
-    """None where no block has both values, and where the base's are all 0."""
-    low: float | None
-    """Ends of its interval; None where there is none, and where nothing bounds it on that side."""
-    high: float | None
-    confidence: float
-    """Of this interval; that of all together is the plan's."""
-    bound: float | None
-    """Ratio that it must not pass, upwards where less is better; None while that is not known."""
-    blocks: int
-    reason: str | None
-    """Why there is no interval."""
-    mean: float | None = None
-    """Mean of the arm's values in these blocks."""
-    base_mean: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ArmAnswer:
-    """One arm beside the base. Ratios are of the metric: above 1 is more of it, better or not."""
-
-    arm: str
-    base: str
-    outcome: Outcome
-    ratio: float | None
-    """None where no block has both values."""
-    low: float | None
-    high: float | None
-    confidence: float
-    """Of this interval; that of all together is the plan's."""
-    holds_at_every_look: bool
-    blocks: int
-    """Blocks in which both arms have a value."""
-    lost: Mapping[str, int]
-    """Trials without a value, by arm."""
-    mean: float | None
-    """Geometric mean of the arm's values in these blocks."""
-    base_mean: float | None
-    blocks_needed: int | None
-    """Blocks of trials that find the smallest effect that matters with a probability of 0.8; None where
-    the noise is not known, or the answer is."""
-    correlation: float | None
-    """Where blocks resemble the ones before them, by how much; None where they do not."""
-    reason: str | None
-    """Why there is no interval."""
-    guards: tuple[GuardAnswer, ...] = ()
-    by_metric: Outcome | None = None
-    """The outcome by the metric alone, where a breach or lost trials take its place."""
-    caution: str | None = None
-    """What the interval leaves out."""
-    position: Effect | None = None
-    """Of a trial made one later within its block, which is taken out; None where the order is not known."""
-    carry_over: Effect | None = None
-    """Of following a trial of the arm rather than of the base; taken out where it exceeds its error."""
-    worst_ratio: float | None = None
-    """The worst of the arm's values over their median."""
-    unseen_ratio: float | None = None
-    """What happens in fewer of the arm's trials than this may not have been seen, with a confidence of 95 %:
-    of n trials, 1 - 0.05^(1/n), about 3 / n (J. Hanley and A. Lippman-Hand, "If Nothing Goes Wrong, Is
-    Everything All Right?", JAMA 249, 1983)."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether further blocks could only confirm it."""
-        if self.outcome in (Outcome.BREACHED, Outcome.UNRELIABLE):
-            # Neither is taken back: what was lost stays lost.
-            return True
-        open_guards = any(guard.outcome is GuardOutcome.UNDECIDED for guard in self.guards)
-        return self.outcome is not Outcome.UNDECIDED and not open_guards
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the arm may take the base's place: better or equivalent, and all guardrails kept."""
-        kept = all(guard.outcome is GuardOutcome.KEPT for guard in self.guards)
-        return self.outcome in _GOOD and kept
 
 
 def values_by_arm(experiment: Experiment) -> dict[str, dict[int, float]]:
@@ -214,7 +106,7 @@ def answers(
         answer = replace(answer, guards=guards)
         if any(guard.outcome is GuardOutcome.BREACHED for guard in guards):
             answer = replace(answer, outcome=Outcome.BREACHED, by_metric=answer.outcome, blocks_needed=None)
-        elif answer.outcome in _GOOD and _fails_more(experiment, lost, arm, one):
+        elif answer.outcome in GOOD and _fails_more(experiment, lost, arm, one):
             answer = replace(answer, outcome=Outcome.UNRELIABLE, by_metric=answer.outcome)
         found.append(answer)
     return found

@@ -39,9 +39,11 @@ class Need:
     """What it takes to see an effect in 4 of 5 experiments."""
 
     effect_ratio: float
+    """The effect, 0.01 for 1 %."""
     blocks: int
+    """Blocks in all."""
     seconds: float | None
-    """All trials of these blocks; None where the time of a trial is not known."""
+    """Time of their trials; None where that of one is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,11 @@ class Forecast:
     deviation: float | None
     """Standard deviation of the log-ratio of one block; None where ``reason`` says why."""
     trial_s: float | None
-    """Mean time of a trial."""
+    """Mean time of a trial, None where none was made."""
     needs: Sequence[Need]
     """By effect; empty without a deviation."""
     reason: str | None
+    """Why nothing is known, None where something is."""
 
 
 def earlier_like(experiment: Experiment, out: Path, here: Machine) -> list[Experiment]:

@@ -32,7 +32,9 @@ class Level:
     """One point of the curve."""
 
     arm: str
+    """Which arm."""
     level: float
+    """Its name as a number."""
     mean: float | None
     """Geometric mean of the metric in the trials that have one."""
     beside: Mapping[str, float | None]
@@ -48,6 +50,7 @@ class Response:
     unit: str
     """Of the levels: `1`, `bytes` or `s`."""
     knee: Knee
+    """Its knee."""
 
     @property
     def is_log(self) -> bool:

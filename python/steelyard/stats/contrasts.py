@@ -96,8 +96,11 @@ class Effect:
     """An effect of the order, as a ratio with an interval of 99 %: 1 is none."""
 
     ratio: float
+    """1 is none."""
     low: float
+    """Lower end of its interval."""
     high: float
+    """Upper end of it."""
 
     is_taken_out: bool = True
     """Whether the answer is without it: one within its error is left where it is."""

@@ -82,10 +82,13 @@ class Knee:
     """The knee of a curve; ``at`` and its interval are None where ``reason`` says why."""
 
     at: float | None
-    """In the unit of the levels."""
+    """In the unit of the levels, None where ``reason`` says why."""
     low: float | None
+    """Lower end of its interval, None without a knee."""
     high: float | None
+    """Upper end of it."""
     confidence: float
+    """Of this interval."""
     p_value: float | None
     """Chance of as strong a bend where the curve has no knee; None where it could not be asked."""
     is_log: bool
@@ -95,6 +98,7 @@ class Knee:
     after: float | None
     """The same at the slope after."""
     reason: str | None = None
+    """Why there is no knee, None where there is one."""
     side: Side | None = None
     """Where the knee is when it lies between the first two or the last two levels; None inside of them."""
     is_gradual: bool = False

@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from steelyard.experiment.answers import ArmAnswer, Outcome, answers
+from steelyard.experiment.answers import answers
 from steelyard.experiment.engine import failed
+from steelyard.experiment.outcomes import ArmAnswer, Outcome
 from steelyard.records.experiment import Experiment
 
 _BEHIND = (Outcome.WORSE, Outcome.EQUIVALENT)

@@ -30,8 +30,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from steelyard._base import UsageError
-from steelyard.experiment.answers import ArmAnswer, Outcome, answers
+from steelyard.experiment.answers import answers
 from steelyard.experiment.engine import StillOpen
+from steelyard.experiment.outcomes import ArmAnswer, Outcome
 from steelyard.records import RunStatus
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentPlan
 from steelyard.records.tuning import Tuning, TuningEvidence

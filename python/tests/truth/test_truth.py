@@ -68,13 +68,6 @@ FOLLOWS = {
 
 SHOWN = {
     "steelyard.cli.documents.comparison.MemberEntry": "steelyard.analyze.suite_comparison.MemberComparison",
-    "steelyard.cli.documents.experiment.AnswerEntry": "steelyard.experiment.answers.ArmAnswer",
-    "steelyard.cli.documents.experiment.EffectEntry": "steelyard.stats.contrasts.Effect",
-    "steelyard.cli.documents.experiment.GuardEntry": "steelyard.experiment.answers.GuardAnswer",
-    "steelyard.cli.documents.experiment.KneeEntry": "steelyard.stats.knees.Knee",
-    "steelyard.cli.documents.numa.AgreementEntry": "steelyard.experiment.numa.production.Agreement",
-    "steelyard.cli.documents.numa.CostEntry": "steelyard.fleet.effects.Effect",
-    "steelyard.cli.documents.numa.PairEntry": "steelyard.stats.contrasts.Contrast",
     "steelyard.cli.documents.scaling.ScalingEnds": "steelyard.stats.scaling.choice.Figure",
     "steelyard.cli.documents.scaling.ScalingLaw": "steelyard.stats.scaling.law.LawFit",
     "steelyard.cli.documents.scaling.ScalingParameter": "steelyard.stats.scaling.law.Parameter",
@@ -83,7 +76,7 @@ SHOWN = {
     "steelyard.records.health.Estimate": "steelyard.stats.intervals.MedianInterval",
     "steelyard.records.suite.SuiteMember": "steelyard.decide.score.Score",
     "steelyard.records.suite.SuiteOverall": "steelyard.decide.score.Overall",
-    "steelyard.records.tuning.TuningEvidence": "steelyard.experiment.answers.ArmAnswer",
+    "steelyard.records.tuning.TuningEvidence": "steelyard.experiment.outcomes.ArmAnswer",
 }
 """What records and documents show, with the dataclass that its interval or p value is of."""
 

@@ -8,22 +8,15 @@ is such a record with its report.
 """
 
 from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparisonDocument
-from steelyard.cli.documents.experiment import ExperimentAnswerDocument, ExperimentPlanDocument
-from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
     HealthCheckDocument,
 )
-from steelyard.cli.documents.numa import NumaExperimentDocument
 from steelyard.cli.documents.scaling import ScalingDocument
 from steelyard.records import Record
 
 DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
-    ExperimentAnswerDocument,
-    ExperimentPlanDocument,
     HealthCheckDocument,
-    ListDocument,
-    NumaExperimentDocument,
     ScalingDocument,
     SuiteComparisonDocument,
 )
@@ -32,11 +25,7 @@ DOCUMENTS: tuple[type[Record], ...] = (
 __all__ = [
     "DOCUMENTS",
     "ComparisonDocument",
-    "ExperimentAnswerDocument",
-    "ExperimentPlanDocument",
     "HealthCheckDocument",
-    "ListDocument",
-    "NumaExperimentDocument",
     "ScalingDocument",
     "SuiteComparisonDocument",
 ]

@@ -5,14 +5,13 @@ In: a request. Out: a table or one JSON document, the record in its folder. Not 
 """
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from steelyard import machine as machines
 from steelyard._base import ExitCode, UsageError, WorkloadFailedError, command_text
+from steelyard._base.documents import Paged
 from steelyard._base.request import resumed
 from steelyard.bench import declaration, undo
 from steelyard.bench.clock import SystemClock
@@ -23,7 +22,7 @@ from steelyard.cli.experiment.plan import forecast_text, show_pilot, show_plan
 from steelyard.cli.output import complain, page_of, print_json, print_path, show_answer
 from steelyard.cli.progress import shown
 from steelyard.experiment import engine
-from steelyard.experiment.answers import ArmAnswer, answers, blocks_of_answer, factor_answers
+from steelyard.experiment.answers import answers, blocks_of_answer, factor_answers
 from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.design import is_curve
 from steelyard.experiment.numa.design import is_numa
@@ -31,7 +30,8 @@ from steelyard.experiment.power import forecast
 from steelyard.experiment.request.fields import ExperimentRequest
 from steelyard.experiment.request.file import read_file
 from steelyard.experiment.request.record import begin, pilot_of, read_elsewhere
-from steelyard.experiment.response import Response, is_sweep, is_tail, response
+from steelyard.experiment.response import is_sweep, is_tail, response
+from steelyard.experiment.results import ExperimentAnswer
 from steelyard.experiment.workload import BenchmarkRuns, Commands, Workload
 from steelyard.machine.features import has_hardware_counters
 from steelyard.records import RunStatus, write
@@ -264,37 +264,10 @@ def show_experiment(
     made = answer(experiment, found, curve, by_factor)
     if as_json:
         page = page_of(made, report)
-        print_json(document(folder, experiment, found, page, curve, by_factor), kind="experiment_answer")
+        result = ExperimentAnswer.of(experiment, folder, found, curve, by_factor)
+        print_json(Paged(result, page))
         return int(made.says_no)
     code = show_answer(made, report)
     if folder is not None:
         print_path("record", folder / engine.MANIFEST)
     return code
-
-
-def document(
-    folder: Path | None,
-    experiment: Experiment,
-    found: Sequence[ArmAnswer],
-    page: Path | None,
-    curve: Response | None = None,
-    by_factor: Mapping[str, Sequence[ArmAnswer]] | None = None,
-) -> dict[str, Any]:
-    """Return what ``--json`` shows."""
-    return {
-        "experiment_id": experiment.experiment_id or None,
-        "directory": None if folder is None else str(folder),
-        "benchmark": experiment.benchmark,
-        "factor": experiment.factor,
-        "metric": experiment.metric.model_dump(),
-        "plan": experiment.plan.model_dump(),
-        "status": experiment.status,
-        "status_reason": experiment.status_reason,
-        "base": experiment.arms[0].name,
-        "answers": [asdict(answer) for answer in found],
-        "response": None if curve is None else asdict(curve),
-        "by_factor": {
-            factor: [asdict(answer) for answer in levels] for factor, levels in (by_factor or {}).items()
-        },
-        "report": None if page is None else str(page),
-    }

@@ -4,7 +4,6 @@ In: the record of an experiment without trials, or of a pilot. Out: a table or o
 written. Not here: the counts (``steelyard.experiment.power``).
 """
 
-from dataclasses import asdict
 from pathlib import Path
 
 from steelyard import machine as machines
@@ -12,6 +11,7 @@ from steelyard._base import ExitCode
 from steelyard.cli.output import print_json, print_path, show_answer
 from steelyard.experiment.engine import MANIFEST
 from steelyard.experiment.power import Forecast, earlier_like, forecast, forecast_of_pilot, target_of
+from steelyard.experiment.results import ExperimentNeeds
 from steelyard.records.experiment import Experiment
 
 
@@ -19,7 +19,7 @@ def show_plan(experiment: Experiment, out: Path, *, as_json: bool) -> int:
     """Show what ``experiment`` needs by the earlier ones below ``out``; return the exit code."""
     found = forecast(experiment, earlier_like(experiment, out, machines.snapshot()))
     if as_json:
-        _print(experiment, found, None)
+        print_json(ExperimentNeeds.of(experiment, found, None))
         return int(ExitCode.OK)
     from steelyard.report.experiment.plan import plan_answer
 
@@ -31,7 +31,7 @@ def show_pilot(folder: Path | None, pilot: Experiment, *, as_json: bool) -> int:
     """Show what the experiment needs that a pilot is for; return 0 where its noise is known, else 1."""
     target, found = target_of(pilot), forecast_of_pilot(pilot)
     if as_json:
-        _print(target, found, folder)
+        print_json(ExperimentNeeds.of(target, found, folder))
     else:
         from steelyard.report.experiment.plan import pilot_answer
 
@@ -39,21 +39,6 @@ def show_pilot(folder: Path | None, pilot: Experiment, *, as_json: bool) -> int:
         if folder is not None:
             print_path("record", folder / MANIFEST)
     return int(ExitCode.OK if found.needs else ExitCode.NO)
-
-
-def _print(experiment: Experiment, found: Forecast, folder: Path | None) -> None:
-    print_json(
-        {
-            "directory": None if folder is None else str(folder),
-            "benchmark": experiment.benchmark,
-            "factor": experiment.factor,
-            "arms": [arm.name for arm in experiment.arms],
-            "metric": experiment.metric.model_dump(),
-            "plan": experiment.plan.model_dump(),
-            **asdict(found),
-        },
-        kind="experiment_plan",
-    )
 
 
 def forecast_text(experiment: Experiment, found: Forecast) -> str:

@@ -6,10 +6,8 @@ and verdicts (``steelyard.experiment.numa``), drawing (``report.experiment.scena
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from steelyard import machine as machines
 from steelyard._base import (
@@ -18,6 +16,7 @@ from steelyard._base import (
     UsageError,
     command_text,
 )
+from steelyard._base.documents import Paged
 from steelyard._base.request import resumed
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
@@ -26,33 +25,16 @@ from steelyard.cli.experiment import make
 from steelyard.cli.output import page_of, print_json, print_path, show_answer
 from steelyard.experiment import engine
 from steelyard.experiment.numa import design
-from steelyard.experiment.numa.production import Agreement, agreements, finding_of
+from steelyard.experiment.numa.production import Production, agreements, finding_of
+from steelyard.experiment.numa.result import NumaExperiment
 from steelyard.experiment.numa.scenarios import NumaPlan
-from steelyard.experiment.numa.verdict import Verdict, verdicts
+from steelyard.experiment.numa.verdict import verdicts
 from steelyard.experiment.numa.workload import ScenarioTrials
 from steelyard.experiment.request.fields import ScenarioRequest
 from steelyard.experiment.request.scenarios import begin, read_elsewhere, scenarios_asked
 from steelyard.fleet.numa.locality import Locality
 from steelyard.records import RunStatus
 from steelyard.records.experiment import Experiment
-
-
-@dataclass(frozen=True)
-class Found:
-    """What is shown."""
-
-    experiment: Experiment
-    folder: Path | None
-    """None for figures of a file."""
-    verdicts: Sequence[Verdict]
-    locality: Locality | None = None
-    agreements: Sequence[Agreement] = field(default_factory=tuple)
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether no block will follow."""
-        return self.experiment.status is RunStatus.COMPLETE
-
 
 RESUME = ("steelyard", "numa", "experiment", "--resume")
 """The command that goes on with a NUMA experiment, without its folder."""
@@ -144,11 +126,11 @@ def show(
         if locality is None
         else agreements(locality, known[0], least_effect_ratio=experiment.plan.least_effect_ratio)
     )
-    found = Found(experiment, folder, known, locality, agreed)
     said = answer(experiment, known, locality, agreed)
     if as_json:
         page = page_of(said, report)
-        print_json(document(found, page), kind="numa_experiment")
+        production = None if locality is None else Production(locality.job, locality.metric, agreed)
+        print_json(Paged(NumaExperiment.of(experiment, folder, known, production), page))
         return int(said.says_no)
     code = show_answer(said, report)
     if folder is not None:
@@ -166,57 +148,3 @@ def _show_plan(request: ScenarioRequest, *, as_json: bool) -> int:
     command = request.words or ("COMMAND",)
     show_answer(plan_answer(scenarios, command, request.co_runners or ("CO-RUNNER",)), None)
     return int(ExitCode.OK)
-
-
-def document(found: Found, page: Path | None) -> dict[str, Any]:
-    """Return what ``--json`` shows."""
-    experiment = found.experiment
-    return {
-        "experiment_id": experiment.experiment_id,
-        "directory": None if found.folder is None else str(found.folder),
-        "benchmark": experiment.benchmark,
-        "metric": experiment.metric.model_dump(),
-        "plan": experiment.plan.model_dump(mode="json"),
-        "status": experiment.status,
-        "status_reason": experiment.status_reason,
-        "clusters": [_cluster(verdict) for verdict in found.verdicts],
-        "production": _production(found),
-        "report": None if page is None else str(page),
-    }
-
-
-def _cluster(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "co_runner": verdict.cluster.co_runner,
-        "matters": verdict.matters,
-        "why": verdict.why,
-        "bars": [
-            {"arm": arm.name, "scenario": arm.placement.scenario, "ratio": verdict.bars.get(number)}
-            for number, arm in sorted(verdict.cluster.arms.items())
-            if arm.placement is not None
-        ],
-        "pairs": [
-            {
-                **{name: getattr(pair, name) for name in ("base", "arm", "outcome", "ratio", "low", "high")},
-                **{
-                    name: getattr(pair.answer, name)
-                    for name in ("confidence", "blocks", "blocks_needed", "reason")
-                },
-                "is_deciding": key == verdict.deciding,
-            }
-            for key, pair in verdict.pairs.items()
-        ],
-        "best": None if verdict.best is None else asdict(verdict.best),
-        "without_local": verdict.without_local,
-    }
-
-
-def _production(found: Found) -> dict[str, Any] | None:
-    locality = found.locality
-    if locality is None:
-        return None
-    return {
-        "job": locality.job,
-        "metric": locality.metric,
-        "agreements": [asdict(each) for each in found.agreements],
-    }

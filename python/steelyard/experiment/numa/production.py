@@ -42,8 +42,11 @@ class Cost:
     """A cost over that with all memory local: 1.12 is 12 % more."""
 
     ratio: float
+    """1.12 is 12 % more."""
     low: float | None
+    """Lower end of its interval, None where there is none."""
     high: float | None
+    """Upper end of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +54,35 @@ class Agreement:
     """Production beside laboratory, in one scenario."""
 
     scenario: int
+    """2 or 3."""
     score: float
     """NUMA score of the scenario, at which production is read."""
     production: Cost
+    """What the fleet shows, within platform and load."""
     laboratory: Cost
+    """What the load test shows."""
     ratio: float
     """The laboratory's cost over production's."""
     low: float | None
-    """Interval of 95 % of ``ratio``, None where one side has none."""
+    """Lower end of the interval of 95 % of ``ratio``, None where one side has none."""
     high: float | None
+    """Upper end of it."""
     agrees: Agrees
+    """Whether they say the same."""
     why: str
+    """Why, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Production:
+    """A fleet's finding of the same job."""
+
+    job: str
+    """The job."""
+    metric: str
+    """The figure of it, as `steelyard fleet numa` names it."""
+    agreements: Sequence[Agreement]
+    """By scenario with remote memory."""
 
 
 def compare(
@@ -149,7 +170,7 @@ def agreements(locality: Locality, alone: Verdict, *, least_effect_ratio: float)
     """Return production beside laboratory, in each scenario alone that has remote memory."""
     found = []
     for other in (2, 3):
-        pair, placement = alone.pairs.get((1, other)), alone.cluster.arms[other].placement
+        pair, placement = alone.pair_of(1, other), alone.cluster.arms[other].placement
         if pair is None or pair.ratio is None or placement is None:
             continue
         local = placement.local_ratio

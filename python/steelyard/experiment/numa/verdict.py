@@ -20,13 +20,15 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import geometric_mean
 
-from steelyard.experiment.answers import ArmAnswer, Outcome, answers, values_by_arm
+from steelyard._base.documents import NOT_PRINTED, printed
+from steelyard.experiment.answers import answers, values_by_arm
 from steelyard.experiment.numa.design import Cluster, clusters
 from steelyard.experiment.numa.scenarios import SOLO
+from steelyard.experiment.outcomes import ArmAnswer, Outcome
 from steelyard.records.experiment import Experiment, ExperimentArm
 
 _PAIRS = ((1, 2), (1, 3), (2, 3))
@@ -50,12 +52,61 @@ class Performance:
     """One scenario's performance over another's, above 1 where it is better."""
 
     base: str
+    """The arm that it is compared with."""
     arm: str
+    """Which arm."""
     ratio: float | None
+    """Performance over the base's, above 1 where it is better."""
     low: float | None
+    """Lower end of the interval of ``ratio``, None where ``reason`` says why."""
     high: float | None
+    """Upper end of it."""
     outcome: Outcome
-    answer: ArmAnswer
+    """What is known of it."""
+    answer: ArmAnswer = field(metadata=NOT_PRINTED)
+    """By the metric, of which less may be better."""
+    is_deciding: bool = False
+    """Whether the verdict follows from this interval."""
+
+    @property
+    @printed
+    def confidence(self) -> float:
+        """Return that of this interval; that of all pairs together is the plan's."""
+        return self.answer.confidence
+
+    @property
+    @printed
+    def blocks(self) -> int:
+        """Return the blocks in which both have a value."""
+        return self.answer.blocks
+
+    @property
+    @printed
+    def blocks_needed(self) -> int | None:
+        """Return the blocks that find the smallest effect that matters with a probability of 0.8.
+
+        None where the answer is known or the noise is not.
+        """
+        return self.answer.blocks_needed
+
+    @property
+    @printed
+    def reason(self) -> str | None:
+        """Return why there is no interval, None where there is one."""
+        return self.answer.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of the published figures."""
+
+    arm: str
+    """Which arm."""
+    scenario: int
+    """From 1 to 6."""
+    ratio: float | None
+    """Performance over that of scenario 1 alone, above 1 where it is better; None without a block that has
+    both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +114,49 @@ class Placed:
     """A placement to take over."""
 
     scenario: int
+    """From 1 to 6."""
     where: str
+    """Where threads and memory are."""
     command: str | None
-    """Ready to be copied; None for figures measured elsewhere."""
+    """Command line, ready to be copied; None for figures measured elsewhere."""
     co_runner_command: str | None = None
+    """That of the co-runner, None without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one cluster of scenarios says."""
+    """What one cluster of scenarios says: those alone, or beside one co-runner."""
 
-    cluster: Cluster
+    cluster: Cluster = field(metadata=NOT_PRINTED)
     matters: Matters
+    """What matters more."""
     why: str
-    bars: Mapping[int, float | None]
-    """Performance by scenario of `SOLO`, over that of scenario 1 alone in the same blocks."""
-    pairs: Mapping[tuple[int, int], Performance]
-    """By base and other scenario of `SOLO`; those that the experiment has."""
-    deciding: tuple[int, int] | None
-    """The pair whose interval decided it."""
+    """Why, in words."""
+    bars: Sequence[Bar]
+    """Normalised performance by scenario."""
+    pairs: Sequence[Performance]
+    """Every two scenarios compared that the experiment has."""
     best: Placed | None
-    """None while no scenario is known to be as good as both others."""
+    """Where the workload should be, None while no scenario is known to be as good as both others."""
     without_local: int | None
-    """Where no placement can have all memory local: the better one of scenarios 2 and 3 (5 and 6)."""
+    """The better scenario where memory cannot all be local, None while that is not known."""
+
+    @property
+    @printed
+    def co_runner(self) -> str | None:
+        """Return the command or benchmark beside them, None when alone."""
+        return self.cluster.co_runner
+
+    def bar_of(self, base: int) -> float | None:
+        """Return the performance of the scenario with the placement of ``base``, one of `SOLO`."""
+        arm = self.cluster.arms.get(base)
+        return next((bar.ratio for bar in self.bars if arm is not None and bar.arm == arm.name), None)
+
+    def pair_of(self, base: int, other: int) -> Performance | None:
+        """Return ``other`` over ``base``, scenarios of `SOLO`; None where the experiment has not both."""
+        arms = [self.cluster.arms.get(number) for number in (base, other)]
+        names = [None if arm is None else arm.name for arm in arms]
+        return next((pair for pair in self.pairs if [pair.base, pair.arm] == names), None)
 
 
 def verdicts(experiment: Experiment, *, is_over: bool) -> list[Verdict]:
@@ -112,9 +183,12 @@ def verdicts(experiment: Experiment, *, is_over: bool) -> list[Verdict]:
                 cluster=cluster,
                 matters=matters,
                 why=why,
-                bars={number: bars[cluster.arms[number].name] for number in SOLO if number in cluster.arms},
-                pairs=pairs,
-                deciding=deciding,
+                bars=[
+                    Bar(arm.name, arm.placement.scenario, bars[arm.name])
+                    for _, arm in sorted(cluster.arms.items())
+                    if arm.placement is not None
+                ],
+                pairs=[replace(pair, is_deciding=key == deciding) for key, pair in pairs.items()],
                 best=None if best is None else _placed(experiment, cluster.arms[best]),
                 without_local=_second_best(cluster, pairs),
             )

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from steelyard._base import command_text
-from steelyard.experiment.answers import ArmAnswer, GuardOutcome, Outcome, values_by_arm
+from steelyard.experiment.answers import values_by_arm
+from steelyard.experiment.outcomes import ArmAnswer, GuardOutcome, Outcome
 from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt

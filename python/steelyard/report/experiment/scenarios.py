@@ -34,8 +34,8 @@ def headline(verdict: Verdict) -> str:
 
 
 def _more(verdict: Verdict) -> str:
-    needed = [pair.answer.blocks_needed for pair in verdict.pairs.values() if pair.answer.blocks_needed]
-    have = [pair.answer.blocks for pair in verdict.pairs.values()]
+    needed = [pair.answer.blocks_needed for pair in verdict.pairs if pair.answer.blocks_needed]
+    have = [pair.answer.blocks for pair in verdict.pairs]
     return f"; about {max(needed)} blocks would decide" if needed and max(needed) > min(have) else ""
 
 

@@ -43,7 +43,7 @@ def answer(
     agreements: Sequence[Agreement] = (),
 ) -> Answer:
     """Return the answer; ``locality`` is a job's of a fleet, which ``agreements`` compare with it."""
-    answers = [pair.answer for verdict in verdicts for pair in verdict.pairs.values()]
+    answers = [pair.answer for verdict in verdicts for pair in verdict.pairs]
     sections = [
         Section(
             "scenarios",
@@ -97,7 +97,7 @@ def _chart(experiment: Experiment, verdicts: Sequence[Verdict]) -> Chart:
             Series(
                 name=f"{number}, {number + len(SOLO)}: {_PLACES[number]}",
                 x=titles,
-                y=[verdict.bars.get(number) for verdict in verdicts],
+                y=[verdict.bar_of(number) for verdict in verdicts],
                 kind="bar",
                 role=_ROLES[number],
             )
@@ -118,10 +118,10 @@ def _pairs(verdicts: Sequence[Verdict]) -> Table:
             Cell(str(pair.outcome), level=LEVELS[pair.outcome]),
             changed(pair_text(pair), pair.ratio, pair.low, pair.high),
             pair.answer.blocks,
-            Cell("yes" if key == verdict.deciding else "", is_text=True),
+            Cell("yes" if pair.is_deciding else "", is_text=True),
         )
         for verdict in verdicts
-        for key, pair in verdict.pairs.items()
+        for pair in verdict.pairs
     ]
     columns = (
         Column("scenarios", is_text=True),
@@ -149,7 +149,7 @@ def _bars(experiment: Experiment, verdicts: Sequence[Verdict]) -> Table:
     rows = []
     for verdict in verdicts:
         for number, arm in sorted(verdict.cluster.arms.items()):
-            place, ratio = arm.placement, verdict.bars.get(number)
+            place, ratio = arm.placement, verdict.bar_of(number)
             if place is None:
                 continue
             rows.append(

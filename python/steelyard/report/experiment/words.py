@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
 
-from steelyard.experiment.answers import ArmAnswer, GuardAnswer, GuardOutcome, Outcome, values_by_arm
+from steelyard.experiment.answers import values_by_arm
 from steelyard.experiment.beginning import beginning
 from steelyard.experiment.carried import carried
+from steelyard.experiment.outcomes import ArmAnswer, GuardAnswer, GuardOutcome, Outcome
 from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt

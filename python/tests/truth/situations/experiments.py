@@ -9,8 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from steelyard.experiment.answers import DECIDED, ArmAnswer, GuardOutcome, Outcome, answers
+from steelyard.experiment.answers import DECIDED, answers
 from steelyard.experiment.design import orders
+from steelyard.experiment.outcomes import ArmAnswer, GuardOutcome, Outcome
 from steelyard.records import RunStatus
 from steelyard.records.experiment import (
     Experiment,
@@ -312,8 +313,8 @@ STATISTICS = (
     Statistic(
         name="Whole experiments",
         covers=(
-            "steelyard.experiment.answers.ArmAnswer",
-            "steelyard.experiment.answers.GuardAnswer",
+            "steelyard.experiment.outcomes.ArmAnswer",
+            "steelyard.experiment.outcomes.GuardAnswer",
             "steelyard.stats.contrasts.Effect",
             "steelyard.stats.fieller.MeansRatio",
         ),

@@ -124,8 +124,8 @@ def _agreement(random: Random, production: float, laboratory: float) -> Agreemen
     columns = {"n": np.ones(x.size), "x": x, "xx": x * x, "y": y, "xy": x * y}
     sums = {name: np.bincount(group.ravel(), weights=values) for name, values in columns.items()}
     effect = stratified_effect(keys[0], keys[1], sums)
-    pair = _verdict(_trials(random, {1: 1.0, 2: 1.0, 3: 1 / laboratory}, 16, 0.02)).pairs[1, 3]
-    if effect is None or pair.ratio is None or pair.low is None or pair.high is None:
+    pair = _verdict(_trials(random, {1: 1.0, 2: 1.0, 3: 1 / laboratory}, 16, 0.02)).pair_of(1, 3)
+    if effect is None or pair is None or pair.ratio is None or pair.low is None or pair.high is None:
         return None
     return compare(
         Cost(*effect.at(1 - _SCORE)),
