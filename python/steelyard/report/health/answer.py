@@ -126,7 +126,7 @@ def answer(result: HealthResult, comparison: Comparison) -> Answer:
         rows=len(comparison.rows),
         level=level,
         verdict=word,
-        eyebrow="health check",
+        eyebrow="machine",
         command=command_text(result.command),
         command_title="Measured by",
         source="health.json in this folder",

@@ -124,10 +124,12 @@
       if (chart.xLog) Object.assign(along, { type: "log", tickformat: "", ticksuffix: "", ...ticksOf(across, xSuffix, chart.xUnit === "ratio") });
     }
     if (chart.xRange) along.range = chart.xLog ? chart.xRange.map(Math.log10) : chart.xRange;
+    // Names of lines across the chart stand above it, and the legend above them.
+    const named = chart.series.length > 1 && [...chart.marks.filter((mark) => mark.axis === "x"), ...chart.bands].some((one) => one.label);
     return [traces, {
       ...marks(chart, colour), ...(chart.horizontal ? { xaxis: figures, yaxis: along } : { xaxis: along, yaxis: { ...figures, fixedrange: true } }),
       barmode: chart.stacked ? "stack" : "group", bargap: 0.25, hovermode: chart.xKind === "time" && !chart.horizontal ? "x unified" : "closest",
-      showlegend: chart.series.length > 1 && !chart.namedParts, hoverdistance: chart.xKind === "quantile" ? -1 : 20, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: colour("--ink"), size: 12 } }, margin: { l: 8, r: 16, t: chart.series.length > 1 || chart.marks.length || chart.bands.length ? 34 : 12, b: 8 },
+      showlegend: chart.series.length > 1 && !chart.namedParts, hoverdistance: chart.xKind === "quantile" ? -1 : 20, legend: { orientation: "h", x: 0, y: named ? 1.08 : 1.02, yanchor: "bottom", font: { color: colour("--ink"), size: 12 } }, margin: { l: 8, r: 16, t: named ? 50 : chart.series.length > 1 || chart.marks.length || chart.bands.length ? 34 : 12, b: 8 },
     }];
   }
 
