@@ -92,6 +92,7 @@ class Rule:
     cause: str = ""
 
     def __post_init__(self) -> None:
+        # A name that is no fact's is refused here, and not when the rule is asked.
         _ = self.needs
 
     @cached_property

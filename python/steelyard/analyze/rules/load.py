@@ -13,7 +13,7 @@ from steelyard.analyze.facts.memory import MemoryUse
 from steelyard.analyze.facts.network import NetworkUse
 from steelyard.analyze.facts.pressure import PressureUse
 from steelyard.analyze.headline import Headline
-from steelyard.analyze.own_cpu import OwnCpu, Usage
+from steelyard.analyze.own_cpu import Usage
 from steelyard.analyze.pressure.threads import TargetUse
 from steelyard.analyze.pressure.traffic_shaping import Shaper
 from steelyard.analyze.rules.disk import IOWAIT_RATIO
@@ -143,13 +143,7 @@ def _shared(cpus: Cpus, foreign: Foreign, usage: Usage) -> Finding | None:
     " that is much",
 )
 def _kernel(
-    cpus: Cpus,
-    has_load: bool,
-    target: TargetUse | None,
-    own_cpu: OwnCpu | None,
-    cache: CacheUse | None,
-    usage: Usage,
-    headline: Headline,
+    cpus: Cpus, has_load: bool, cache: CacheUse | None, usage: Usage, headline: Headline
 ) -> Finding | None:
     use, spent = cpus.server.use, headline.cpu_ratio
     if use is None or use.busy_ratio < 0.1 or not spent or spent < NOTHING_SERVED_RATIO:
@@ -157,8 +151,8 @@ def _kernel(
     kernel = usage.kernel_ratio
     if kernel is None or kernel < KERNEL_HEAVY_RATIO:
         return None
-    is_served = has_load or own_cpu is not None
-    whose = "the program's" if target is not None else "the servers'" if is_served else "the"
+    is_served = has_load or usage.counted is not None
+    whose = "the program's" if usage.target is not None else "the servers'" if is_served else "the"
     lesson = "packets and system calls cost as much as the work itself"
     if not has_load:
         lesson = "system calls, page faults or switches between threads"
