@@ -14,6 +14,7 @@ from steelyard.decide import RunScore, SuiteScore
 from steelyard.experiment.numa.result import NumaExperiment
 from steelyard.experiment.numa.scenarios import NumaPlan
 from steelyard.experiment.results import ExperimentAnswer, ExperimentNeeds
+from steelyard.experiment.scaling import ScalingAnswer
 from steelyard.machine.checks.rule import MachineCheck
 from steelyard.machine.compare import MachineDiff
 from steelyard.machine.doctor import Diagnosis
@@ -39,6 +40,7 @@ RESULTS: tuple[Any, ...] = (
     Removal,
     Restoration,
     RunScore,
+    Paged[ScalingAnswer],
     SoftSkuState,
     SuiteScore,
 )

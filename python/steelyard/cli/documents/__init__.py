@@ -11,13 +11,11 @@ from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparis
 from steelyard.cli.documents.machine import (
     HealthCheckDocument,
 )
-from steelyard.cli.documents.scaling import ScalingDocument
 from steelyard.records import Record
 
 DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
     HealthCheckDocument,
-    ScalingDocument,
     SuiteComparisonDocument,
 )
 """Every document, in the order of its kind."""
@@ -26,6 +24,5 @@ __all__ = [
     "DOCUMENTS",
     "ComparisonDocument",
     "HealthCheckDocument",
-    "ScalingDocument",
     "SuiteComparisonDocument",
 ]
