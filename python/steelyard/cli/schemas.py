@@ -5,6 +5,7 @@ from typing import Any
 from steelyard._base import schemas_dir
 from steelyard._base.documents import Paged
 from steelyard.analyze.pressure.matrix import PressureMatrix
+from steelyard.bench.health.check import HealthCheck
 from steelyard.bench.stack.install import Installed, Removal
 from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
@@ -27,6 +28,7 @@ RESULTS: tuple[Any, ...] = (
     Diagnosis,
     Paged[ExperimentAnswer],
     ExperimentNeeds,
+    Paged[HealthCheck],
     Installed,
     KnobList,
     Listed,

@@ -8,14 +8,10 @@ is such a record with its report.
 """
 
 from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparisonDocument
-from steelyard.cli.documents.machine import (
-    HealthCheckDocument,
-)
 from steelyard.records import Record
 
 DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
-    HealthCheckDocument,
     SuiteComparisonDocument,
 )
 """Every document, in the order of its kind."""
@@ -23,6 +19,5 @@ DOCUMENTS: tuple[type[Record], ...] = (
 __all__ = [
     "DOCUMENTS",
     "ComparisonDocument",
-    "HealthCheckDocument",
     "SuiteComparisonDocument",
 ]
