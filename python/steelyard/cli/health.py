@@ -6,11 +6,11 @@ In: flags. Out: tables or one JSON document, and the check's folder with its pag
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from steelyard._base import UsageError
+from steelyard._base.documents import Paged
 from steelyard.analyze.health.comparison import Alert, Comparison, compare
 from steelyard.analyze.health.machine_changes import changes
 from steelyard.bench.health import check as checks
@@ -104,22 +104,8 @@ def show_health(request: HealthRequest, *, as_json: bool) -> int:
     said = answer(check.result, comparison)
     page = write_page(folder / PAGE, said)
     if as_json:
-        print_json(_document(check, comparison, page), kind="health_check")
+        print_json(Paged(checks.HealthCheck(check.folder, comparison, check.result), page))
     else:
         show_answer(said, None)
         print_path("report", page)
     return int(said.says_no)
-
-
-def _document(check: checks.Check, comparison: Comparison, page: Path) -> dict[str, Any]:
-    return {
-        "folder": str(check.folder),
-        "report": str(page),
-        "against": comparison.against,
-        "is_ok": comparison.is_ok,
-        "is_quiet": comparison.is_quiet,
-        "alerts": [asdict(alert) for alert in comparison.alerts],
-        "notes": comparison.notes,
-        "figures": [asdict(row) for row in comparison.rows],
-        "health": check.result.model_dump(mode="json"),
-    }

@@ -5,6 +5,7 @@ from typing import Any
 from steelyard._base import schemas_dir
 from steelyard._base.documents import Paged
 from steelyard.analyze.pressure.matrix import PressureMatrix
+from steelyard.bench.health.check import HealthCheck
 from steelyard.bench.stack.install import Installed, Removal
 from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
@@ -14,6 +15,7 @@ from steelyard.decide import RunScore, SuiteScore
 from steelyard.experiment.numa.result import NumaExperiment
 from steelyard.experiment.numa.scenarios import NumaPlan
 from steelyard.experiment.results import ExperimentAnswer, ExperimentNeeds
+from steelyard.experiment.scaling import ScalingAnswer
 from steelyard.machine.checks.rule import MachineCheck
 from steelyard.machine.compare import MachineDiff
 from steelyard.machine.doctor import Diagnosis
@@ -26,6 +28,7 @@ RESULTS: tuple[Any, ...] = (
     Diagnosis,
     Paged[ExperimentAnswer],
     ExperimentNeeds,
+    Paged[HealthCheck],
     Installed,
     KnobList,
     Listed,
@@ -39,6 +42,7 @@ RESULTS: tuple[Any, ...] = (
     Removal,
     Restoration,
     RunScore,
+    Paged[ScalingAnswer],
     SoftSkuState,
     SuiteScore,
 )

@@ -15,9 +15,12 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from steelyard._base import RecordError, ResultSaysNoError, SteelyardError, parse_cpu_list
+from steelyard._base.documents import INLINE
 from steelyard.analyze.profiles.callers import by_caller
 from steelyard.analyze.profiles.folded import read_folded
 from steelyard.analyze.profiles.hot_functions import FunctionShares
@@ -25,10 +28,11 @@ from steelyard.analyze.run_files import PROFILES
 from steelyard.analyze.scaling.curve import Observation, Place, Step, steps_of
 from steelyard.analyze.scaling.machine import topology_of_places
 from steelyard.analyze.scaling.measured import in_base_units
+from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.bench.recorders import stacks
 from steelyard.experiment.engine import MACHINE
 from steelyard.experiment.workload import LOGS, RUNS, Commands
-from steelyard.records import read
+from steelyard.records import RunStatus, read
 from steelyard.records.experiment import Experiment, ExperimentArm
 from steelyard.records.machine import Machine
 from steelyard.stats.scaling.choice import Topology
@@ -161,3 +165,30 @@ def of_both(first: Mapping[str, int], second: Mapping[str, int]) -> tuple[dict[s
     """Return samples by function with those of the other profile, of which a whole profile has 0."""
     names = {*first, *second}
     return {name: first.get(name, 0) for name in names}, {name: second.get(name, 0) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingAnswer:
+    """A scaling curve and what it says: `steelyard scale --json`."""
+
+    KIND: ClassVar[str] = "scaling"
+
+    source: str
+    """Folder of the experiment, or file that was measured elsewhere."""
+    benchmark: str | None
+    """Benchmark of the trials, None for commands and files."""
+    metric: str
+    """What throughput is counted by."""
+    status: RunStatus
+    """Status of the experiment; `complete` for a file."""
+    status_reason: str | None
+    """Why it is incomplete."""
+    scaling: Scaling = field(metadata=INLINE)
+
+    @classmethod
+    def of(cls, source: str, scaling: Scaling, experiment: Experiment | None) -> ScalingAnswer:
+        """Return the answer of an experiment; without one, of a file."""
+        if experiment is None:
+            return cls(source, None, "ops_per_s", RunStatus.COMPLETE, None, scaling)
+        status = experiment.status, experiment.status_reason
+        return cls(source, experiment.benchmark, experiment.metric.name, *status, scaling)

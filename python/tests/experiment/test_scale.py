@@ -63,8 +63,8 @@ def test_a_contended_counter_costs_more_cpu_time_than_one_of_each_thread(
         document = scale(tmp_path / kind, "--report", str(page), *words, *command)
         assert [step["cpus"] for step in document["steps"]] == [1, 2]
         # Neighbours take CPUs from both alike: CPU time for an operation is the program's own.
-        terms = {term["name"]: term["factor"] for term in document["loss"]["terms"]}
-        cost[kind] = document["loss"]["factor"] / terms["CPU use"]
+        terms = {term["name"]: term["factor"]["value"] for term in document["loss"]["terms"]}
+        cost[kind] = document["loss"]["factor"]["value"] / terms["CPU use"]
         functions = {one["function"]: one for one in document["functions"]}
         grown[kind] = functions[f"count_{kind}"]
         # Neighbours that come and go leave no model at all, which is also a reason.
@@ -78,9 +78,9 @@ def test_a_contended_counter_costs_more_cpu_time_than_one_of_each_thread(
         assert "Scaling" in page.read_text()
     assert cost["shared"] > 1.2 * cost["own"]
     # Beside neighbours half a second leaves a dozen samples: a share is known as well as these tell.
-    ((low,), (high,)) = (grown["shared"][key].values() for key in ("low_ratio", "high_ratio"))
+    ((low,), (high,)) = (grown["shared"][key].values() for key in ("before", "after"))
     assert high > 0.6
-    assert high > low - grown["shared"]["noise_ratio"]
+    assert high > low - grown["shared"]["noise_ratio"]["value"]
 
 
 def test_a_program_that_waits_cannot_use_the_machine(tmp_path: Path) -> None:

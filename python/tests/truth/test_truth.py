@@ -68,10 +68,6 @@ FOLLOWS = {
 
 SHOWN = {
     "steelyard.cli.documents.comparison.MemberEntry": "steelyard.analyze.suite_comparison.MemberComparison",
-    "steelyard.cli.documents.scaling.ScalingEnds": "steelyard.stats.scaling.choice.Figure",
-    "steelyard.cli.documents.scaling.ScalingLaw": "steelyard.stats.scaling.law.LawFit",
-    "steelyard.cli.documents.scaling.ScalingParameter": "steelyard.stats.scaling.law.Parameter",
-    "steelyard.cli.documents.scaling.ScalingPrediction": "steelyard.stats.scaling.prediction.Prediction",
     "steelyard.records.colocation.ColocationPrediction": "steelyard.analyze.pressure.contention.Prediction",
     "steelyard.records.health.Estimate": "steelyard.stats.intervals.MedianInterval",
     "steelyard.records.suite.SuiteMember": "steelyard.decide.score.Score",
@@ -85,8 +81,6 @@ CHARTS = {
     "steelyard.report.answer.charts.Heat",
     "steelyard.report.answer.tables.Figure",
     "steelyard.report.answer.charts.Series",
-    # The smaller and the larger step.
-    "steelyard.cli.documents.scaling.ScalingLossTerm",
 }
 """Shapes on a page that draw what they are given."""
 

@@ -21,6 +21,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from steelyard._base.documents import printed
 from steelyard.analyze.health.figures import Figure, figures, pairs_by_class
 from steelyard.records import HealthResult
 
@@ -69,6 +70,7 @@ class Compared:
     """A figure beside what was expected of it."""
 
     figure: Figure
+    """What was measured."""
     expected: float | None
     """Median of the earlier values, ``None`` without any."""
     earlier: int
@@ -87,6 +89,7 @@ class Alert:
     """Something to look at."""
 
     id: str
+    """Stable name."""
     claim: str
     """What, value, expected, by how much."""
     meaning: str
@@ -99,14 +102,17 @@ class Comparison:
 
     against: str
     """What it was compared with, in words."""
-    rows: list[Compared]
+    figures: list[Compared]
+    """Every value with its expected value."""
     alerts: list[Alert]
+    """What to look at."""
     notes: list[str]
     """What a reader should know besides: a busy machine, figures that got better."""
     is_quiet: bool
     """Whether the machine was otherwise idle, as far as is known."""
 
     @property
+    @printed
     def is_ok(self) -> bool:
         """Whether there is no alert."""
         return not self.alerts
@@ -240,7 +246,7 @@ def compare(
         )
     return Comparison(
         against=against,
-        rows=rows,
+        figures=rows,
         alerts=[*changes, *_alerts(rows), *peer_alerts(result)],
         notes=all_notes,
         is_quiet=not busy,

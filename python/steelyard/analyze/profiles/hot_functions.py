@@ -61,9 +61,11 @@ class FunctionChange:
     """One function in both runs."""
 
     function: str
+    """Its name."""
     before: dict[str, float | None]
-    """Share by event, None where the report does not list it."""
+    """Share of samples by event, None where the report does not list it."""
     after: dict[str, float | None]
+    """The same in the other run."""
     added_cycles_per_op: Quantity
     """What it added to the clocks of an operation: the cautious end where one run does not list it."""
     share_of_change: Quantity

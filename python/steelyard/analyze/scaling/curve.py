@@ -17,7 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, geometric_mean, median
 
+from steelyard._base.documents import NOT_PRINTED, printed
 from steelyard.analyze.counters.iron_law import Counts, IronLaw, iron_law
+from steelyard.analyze.values import Quantity
 
 INSTRUCTIONS, CYCLES, OPERATIONS = "instructions", "cycles", "operations"
 ELAPSED, CPU_TIME, BUSY, IDLE = "elapsed_s", "cpu_s", "busy_ratio", "idle_ratio"
@@ -85,22 +87,29 @@ class Step:
     """All trials on one number of CPUs."""
 
     cpus: int
+    """How many."""
     by_block: Mapping[int, float]
     """Throughput by block, operations per second."""
     lost: tuple[str, ...]
-    """Why trials have none."""
+    """Why trials have no throughput."""
     readings: Mapping[str, float]
-    """Medians of the trials that have one; of `SHARES` their means, so that they add up to the whole time."""
+    """Latency, errors, counts and the numbers of --reading, by name: medians of the trials that have one; of
+    shares of time their means, so that they add up to the whole time."""
     missing: Mapping[str, str]
-    law: IronLaw
+    """Why there is no reading, by name."""
+    law: IronLaw = field(metadata=NOT_PRINTED)
     listed: str | None = None
     """Which CPUs, None where that is not known."""
     shares_cores: bool = False
     """Whether some of them are threads of one core."""
     nodes: int | None = None
-    """NUMA nodes that they are of."""
+    """NUMA nodes that they are of, None where that is not known."""
     is_threads: bool = False
     """Whether ``cpus`` counts threads."""
+    efficiency_ratio: float | None = None
+    """Throughput of each CPU over that of each at the first step."""
+    law_ops_per_s: float | None = None
+    """Throughput of the model that holds, None where none does."""
     machine_cpus: int | None = None
     """CPUs of the machine where threads are counted and that is known."""
 
@@ -117,14 +126,34 @@ class Step:
         return None if self.machine_cpus is None else min(self.cpus, self.machine_cpus)
 
     @property
+    @printed
+    def path_length(self) -> Quantity:
+        """Instructions for each operation."""
+        return self.law.path_length
+
+    @property
+    @printed
+    def cpi(self) -> Quantity:
+        """Clocks for each instruction."""
+        return self.law.cpi
+
+    @property
+    @printed
+    def frequency_hz(self) -> Quantity:
+        """Clocks for each second of CPU time."""
+        return self.law.frequency_hz
+
+    @property
+    @printed
     def ops_per_s(self) -> float | None:
-        """Geometric mean of the throughput."""
+        """Geometric mean of the throughput, None where ``lost`` says why."""
         values = list(self.by_block.values())
         return _mean(values) if values else None
 
     @property
+    @printed
     def busy_ratio(self) -> float | None:
-        """Share of its CPUs' time that the workload used."""
+        """Share of its CPUs' time that the workload used, None where that is not known."""
         used, usable = self.law.used_cpus.value, self.usable_cpus
         if BUSY in self.readings:
             return self.readings[BUSY]
@@ -138,6 +167,7 @@ class Step:
         return max(0.0, 1 - self.busy_ratio)
 
     @property
+    @printed
     def others_ratio(self) -> float | None:
         """Share of its CPUs' time that went to others; None where that was not measured."""
         if IDLE not in self.readings or self.busy_ratio is None:

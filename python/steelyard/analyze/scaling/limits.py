@@ -35,6 +35,7 @@ class Limit:
     from_cpus: int
     """The step from which throughput hardly grows, or errors do."""
     claim: str
+    """In words."""
 
 
 def limits_of(steps: Sequence[Step]) -> tuple[Limit, ...]:

@@ -22,6 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from steelyard._base.documents import printed
 from steelyard.analyze.counters.iron_law import IronLaw, difference, not_known
 from steelyard.analyze.scaling.curve import IDLE, Step
 from steelyard.analyze.values import Quantity
@@ -59,9 +60,11 @@ class LossTerm:
     """One factor of the loss."""
 
     name: str
+    """Which one, such as `path length` or `CPI`."""
     low: Quantity
     """Its figure at the smaller step."""
     high: Quantity
+    """Its figure at the larger step."""
     factor: Quantity
     """What it alone costs: above 1 is a loss."""
     share: Quantity
@@ -73,21 +76,26 @@ class Loss:
     """What is lost between two steps."""
 
     low_cpus: int
+    """CPUs of the first step."""
     high_cpus: int
+    """CPUs of the last step."""
     factor: Quantity
     """Throughput of one CPU at the smaller step over that at the larger one; of one thread on a machine whose
     CPUs are not known.
     """
     terms: tuple[LossTerm, ...]
+    """Factors that multiply to it; empty without counts."""
     cause: str
+    """The main cause in words, or why it is not known."""
     noun: str = "CPU"
     """What the loss is of: each CPU, or each thread."""
     caveat: str | None = None
-    """What a reader must know before believing it."""
+    """What a reader must know before believing it, None where that is nothing."""
     noise_factor: float = 1.0
     """What noise alone makes of no loss."""
 
     @property
+    @printed
     def is_clear(self) -> bool:
         """Whether anything is lost that noise does not explain."""
         return (self.factor.value or 0.0) >= max(NO_LOSS, self.noise_factor)

@@ -9,10 +9,11 @@ Not here: models and their statistics (``stats.scaling``), drawing (``report.sca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from steelyard._base.documents import NOT_PRINTED, printed
 from steelyard.analyze.profiles.hot_functions import Diagnosis, FunctionChange, FunctionShares, diagnose
 from steelyard.analyze.scaling.curve import Step, whole_blocks
 from steelyard.analyze.scaling.limits import Limit, limits_of
@@ -24,6 +25,8 @@ from steelyard.stats.scaling.prediction import Prediction, SiblingWorth
 
 FUNCTION_BY_CHANCE = 0.05
 """Above this chance no function is named."""
+_FUNCTIONS = 50
+"""Functions that are kept, of many thousands."""
 
 
 @dataclass(frozen=True)
@@ -31,24 +34,34 @@ class Scaling:
     """A curve and what it says."""
 
     steps: tuple[Step, ...]
-    curve: CurveFit | None
+    """In the order of their CPUs."""
+    model: CurveFit | None
     """The model that holds; None without any throughput."""
     loss: Loss | None
     """From the first to the last step; None with one."""
     limits: tuple[Limit, ...]
-    functions: Diagnosis | None = None
+    """What the workload cannot use."""
+    diagnosis: Diagnosis | None = field(default=None, metadata=NOT_PRINTED)
     by_chance: float | None = None
     """Chance that sampling alone makes the first function grow so; None where samples are not counted."""
     functions_missing: str | None = None
     """Why no function is named."""
     notes: tuple[str, ...] = ()
+    """What to know of the machine and the trials."""
     predictions: tuple[Prediction, ...] = ()
     """Throughput at the numbers of CPUs that were asked for."""
 
     @property
-    def fit(self) -> LawFit | None:
-        """The law, None without any throughput."""
-        return None if self.curve is None else self.curve.law
+    @printed
+    def law(self) -> LawFit | None:
+        """The Universal Scalability Law, None without any throughput."""
+        return None if self.model is None else self.model.law
+
+    @property
+    @printed
+    def functions(self) -> tuple[FunctionChange, ...]:
+        """Functions by what they added from the first to the last step, the largest first."""
+        return () if self.diagnosis is None else self.diagnosis.functions[:_FUNCTIONS]
 
     @property
     def noun(self) -> str:
@@ -56,25 +69,18 @@ class Scaling:
         return self.steps[0].noun if self.steps else "CPU"
 
     @property
+    @printed
     def speedup(self) -> float | None:
         """Throughput of the last step over that of the first."""
         known = [step.ops_per_s for step in self.steps if step.ops_per_s is not None]
         return known[-1] / known[0] if known else None
 
-    def efficiency_of(self, step: Step) -> float | None:
-        """Return throughput of each CPU of a step over that of each of the first one."""
-        first = next((one for one in self.steps if one.ops_per_s is not None), None)
-        if first is None or first.ops_per_s is None or step.ops_per_s is None:
-            return None
-        # Means of logarithms leave the last digits to chance: exactly linear is exactly 1.
-        return round(step.ops_per_s / step.cpus / (first.ops_per_s / first.cpus), 12)
-
     @property
     def grown(self) -> FunctionChange | None:
         """The function that added most, None where sampling alone may have made it the first."""
-        if self.functions is None or not self.functions.functions:
+        if not self.functions:
             return None
-        first = self.functions.functions[0]
+        first = self.functions[0]
         return None if self.by_chance is not None and self.by_chance > FUNCTION_BY_CHANCE else first
 
 
@@ -107,7 +113,14 @@ def analyse(
     curve = fit_curve(values, topology) if values else None
     noise = 1.0 if curve is None else curve.noise_factor()
     return Scaling(
-        tuple(steps),
+        tuple(
+            replace(
+                step,
+                efficiency_ratio=_efficiency(step, known),
+                law_ops_per_s=None if curve is None else curve.throughput(step.cpus),
+            )
+            for step in steps
+        ),
         curve,
         scaling_loss(known[0], known[-1], noise_factor=noise) if len(known) > 1 else None,
         limits_of(steps),
@@ -117,6 +130,14 @@ def analyse(
         tuple(notes),
         () if curve is None else tuple(curve.predict(cpus, worth) for cpus in predict),
     )
+
+
+def _efficiency(step: Step, known: Sequence[Step]) -> float | None:
+    """Return throughput of each CPU of a step over that of each of the first known one."""
+    if step.ops_per_s is None or known[0].ops_per_s is None:
+        return None
+    # Means of logarithms leave the last digits to chance: exactly linear is exactly 1.
+    return round(step.ops_per_s / step.cpus / (known[0].ops_per_s / known[0].cpus), 12)
 
 
 def _chance(found: Diagnosis, low: FunctionShares, high: FunctionShares) -> float | None:

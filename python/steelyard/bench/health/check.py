@@ -18,10 +18,10 @@ import json
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from steelyard._base import (
     EnvironmentLacksError,
@@ -32,6 +32,7 @@ from steelyard._base import (
     read_regular,
     replacing,
 )
+from steelyard._base.documents import INLINE
 from steelyard.analyze.health.comparison import Comparison
 from steelyard.bench.executor import Executor, LocalExecutor, Process
 from steelyard.bench.parameters import nearest
@@ -63,6 +64,19 @@ class Check:
     """Inventory, ``None`` for a record that came without one."""
     is_good: bool
     """Whether later checks may be held against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """A health check beside earlier ones: `steelyard health --json`."""
+
+    KIND: ClassVar[str] = "health_check"
+
+    folder: Path
+    """Folder of the check."""
+    comparison: Comparison = field(metadata=INLINE)
+    health: HealthResult
+    """The record of the measurements."""
 
 
 def machine_identity(root: Path = Path("/")) -> str:

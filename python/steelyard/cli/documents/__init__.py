@@ -8,16 +8,10 @@ is such a record with its report.
 """
 
 from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparisonDocument
-from steelyard.cli.documents.machine import (
-    HealthCheckDocument,
-)
-from steelyard.cli.documents.scaling import ScalingDocument
 from steelyard.records import Record
 
 DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
-    HealthCheckDocument,
-    ScalingDocument,
     SuiteComparisonDocument,
 )
 """Every document, in the order of its kind."""
@@ -25,7 +19,5 @@ DOCUMENTS: tuple[type[Record], ...] = (
 __all__ = [
     "DOCUMENTS",
     "ComparisonDocument",
-    "HealthCheckDocument",
-    "ScalingDocument",
     "SuiteComparisonDocument",
 ]

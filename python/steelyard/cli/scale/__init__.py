@@ -1,3 +1,1 @@
-"""``steelyard scale``: its flags (``command``), what it does with them (``make``), and its document
-(``document``).
-"""
+"""``steelyard scale``: its flags (``command``), and what it does with them (``make``)."""

@@ -16,6 +16,7 @@ from steelyard._base import (
     read_regular,
     text_of,
 )
+from steelyard._base.documents import Paged
 from steelyard._base.request import resumed
 from steelyard.analyze.profiles.callers import by_caller
 from steelyard.analyze.profiles.hot_functions import FunctionShares
@@ -32,13 +33,13 @@ from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.make import carry_out, code_of, put_back
 from steelyard.cli.output import page_of, print_json, print_path, show_answer
 from steelyard.cli.profile.reading import read_profile
-from steelyard.cli.scale.document import document
 from steelyard.experiment import engine
 from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.design import is_curve
 from steelyard.experiment.request.curve import begin, check
 from steelyard.experiment.request.fields import CurveRequest
 from steelyard.experiment.scaling import (
+    ScalingAnswer,
     of_both,
     profile_ends,
     profiles_of_ends,
@@ -257,7 +258,7 @@ def _show(shown: Shown, report: Path | None, *, as_json: bool) -> int:
     made = answer(scaling, source=shown.source, experiment=experiment)
     if as_json:
         page = page_of(made, report)
-        print_json(document(shown.source, scaling, experiment, page), kind="scaling")
+        print_json(Paged(ScalingAnswer.of(shown.source, scaling, experiment), page))
         return int(made.says_no)
     code = show_answer(made, report)
     if experiment is not None:

@@ -86,7 +86,7 @@ def answer(result: HealthResult, comparison: Comparison) -> Answer:
     )
     rows = {
         key: [_row(row) for row in members]
-        for key, members in groupby(comparison.rows, key=lambda row: row.figure.family.partition("-")[0])
+        for key, members in groupby(comparison.figures, key=lambda row: row.figure.family.partition("-")[0])
     }
     charts: dict[str, list[Chart] | list[Heat]] = {
         "latency": latency(result),
@@ -123,7 +123,7 @@ def answer(result: HealthResult, comparison: Comparison) -> Answer:
         ],
         cautions=[f"{alert.claim}; may mean: {alert.meaning}" for alert in comparison.alerts],
         tiles=tiles(comparison),
-        rows=len(comparison.rows),
+        rows=len(comparison.figures),
         level=level,
         verdict=word,
         eyebrow="machine",
@@ -140,7 +140,9 @@ def _judged(comparison: Comparison) -> tuple[str, str]:
         return "invalid", "alert"
     if not comparison.is_quiet:
         return "suspect", "disturbed"
-    return ("valid", "healthy") if any(row.earlier for row in comparison.rows) else ("incomplete", "measured")
+    return (
+        ("valid", "healthy") if any(row.earlier for row in comparison.figures) else ("incomplete", "measured")
+    )
 
 
 def _row(row: Compared) -> tuple[object, ...]:
@@ -179,7 +181,7 @@ def verdict(comparison: Comparison) -> str:
         return f"{count} alert{'s' if count > 1 else ''}, against {comparison.against}"
     if not comparison.is_quiet:
         return "disturbed: other work had the machine meanwhile; repeat the check when it is idle"
-    if any(row.earlier for row in comparison.rows):
+    if any(row.earlier for row in comparison.figures):
         return f"healthy, against {comparison.against}"
     what, _, reason = comparison.against.partition(": ")
     if what == "nothing":

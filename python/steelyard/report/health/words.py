@@ -15,7 +15,9 @@ _CPUS_LISTED = 24
 def tiles(comparison: Comparison) -> list[Tile]:
     """Return the figures that say most, one a part."""
     chosen = []
-    largest = [row for row in comparison.rows if row.figure.family == "latency-memory" and row.figure.value]
+    largest = [
+        row for row in comparison.figures if row.figure.family == "latency-memory" and row.figure.value
+    ]
     huge = [row for row in largest if ".huge." in row.figure.id] or largest
     if huge:
         chosen.append(("Memory latency", max(huge, key=lambda row: int(row.figure.id.rpartition(".")[2]))))
@@ -26,7 +28,7 @@ def tiles(comparison: Comparison) -> list[Tile]:
         ("Disk, sequential read", "disk.built.sequential_read"),
         ("Loopback round trip", "loopback.p50"),
     ):
-        row = next((row for row in comparison.rows if row.figure.id.startswith(start)), None)
+        row = next((row for row in comparison.figures if row.figure.id.startswith(start)), None)
         if row is not None and row.figure.value is not None:
             chosen.append((name, row))
     return [

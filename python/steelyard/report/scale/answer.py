@@ -75,7 +75,7 @@ def _throughput(scaling: Scaling) -> Chart:
             size=7,
         )
     ]
-    curve = scaling.curve
+    curve = scaling.model
     if known:
         first = known[0]
         ends = [first.cpus, known[-1].cpus]
@@ -87,12 +87,12 @@ def _throughput(scaling: Scaling) -> Chart:
         series.append(Series("model", grid, [curve.throughput(cpus) for cpus in grid], role="orange"))
     # Points over lines: readings that lie on the model would else be hidden by it.
     series = [*series[1:], series[0]]
-    predicted = [one for one in scaling.predictions if one.value is not None]
+    predicted = [one for one in scaling.predictions if one.ops_per_s is not None]
     if predicted:
         counts = [one.cpus for one in predicted]
-        lows, highs = [one.low for one in predicted], [one.high for one in predicted]
+        means, lows, highs = zip(*((one.ops_per_s, one.low, one.high) for one in predicted), strict=True)
         series += [
-            Series("predicted", counts, [one.value for one in predicted], kind="points", size=7, role="red"),
+            Series("predicted", counts, means, kind="points", size=7, role="red"),
             Series("predicted, from", counts, lows, kind="points", size=4, role="red"),
             Series("predicted, to", counts, highs, kind="points", size=4, role="red"),
         ]
@@ -133,13 +133,13 @@ def _reading(name: str, label: str, unit: str) -> _StepColumn:
 
 def _step_columns(scaling: Scaling) -> list[_StepColumn]:
     """Return the columns for which any step has a value."""
-    curve = scaling.curve
+    curve = scaling.model
     asked = sorted({name for step in scaling.steps for name in step.readings} - READINGS.keys())
     every = [
         _StepColumn(
             "throughput", "1/s", lambda step: step.ops_per_s, lambda step: next(iter(step.lost), None)
         ),
-        _StepColumn("of linear", "ratio", scaling.efficiency_of),
+        _StepColumn("of linear", "ratio", lambda step: step.efficiency_ratio),
         _StepColumn("model", "1/s", lambda step: None if curve is None else curve.throughput(step.cpus)),
         _StepColumn("CPU use", "ratio", lambda step: step.busy_ratio),
         _StepColumn("others", "ratio", lambda step: step.others_ratio),
@@ -201,8 +201,8 @@ def _predictions(scaling: Scaling) -> list[Block]:
 
 
 def _predicted(one: Prediction) -> Cell:
-    figure = Figure(one.value, one.low, one.high, one.reason or "")
-    return Cell(fmt.quantity(one.value, "1/s"), fmt.raw(one.value, "1/s"), figure=figure)
+    figure = Figure(one.ops_per_s, one.low, one.high, one.reason or "")
+    return Cell(fmt.quantity(one.ops_per_s, "1/s"), fmt.raw(one.ops_per_s, "1/s"), figure=figure)
 
 
 def _by_step(scaling: Scaling) -> list[Block]:
@@ -317,14 +317,14 @@ def _of_term(term: LossTerm, value: float | None) -> Cell | None:
 
 def _functions(scaling: Scaling) -> list[Block]:
     found = scaling.functions
-    if found is None or scaling.grown is None:
+    if scaling.grown is None:
         return []
     heads = [Column("function", is_text=True)]
-    for event in found.functions[0].after:
+    for event in found[0].after:
         heads += [Column(f"{event}, first step", "ratio"), Column(f"{event}, last step", "ratio")]
     rows = [
         [one.function, *(_share(side.get(event)) for event in one.after for side in (one.before, one.after))]
-        for one in found.functions[:FUNCTIONS]
+        for one in found[:FUNCTIONS]
     ]
     return [table(heads, rows)]
 
@@ -338,7 +338,7 @@ def _share(ratio: float | None) -> Cell:
 
 
 def _law(scaling: Scaling) -> list[Block]:
-    fit = scaling.fit
+    fit = scaling.law
     if fit is None or fit.contention.value is None:
         return []
     columns = (Column("parameter", is_text=True), Column("value"), Column("meaning", is_text=True))

@@ -135,7 +135,7 @@ def parameter_meanings(fit: LawFit, noun: str) -> dict[str, str]:
 
 def law_title(scaling: Scaling) -> str:
     """Return the title of the law's parameters, with the CPUs that they are of."""
-    chosen = None if scaling.curve is None else scaling.curve.chosen
+    chosen = None if scaling.model is None else scaling.model.chosen
     end = None if chosen is None else chosen.alike_up_to
     if end is None:
         return "Universal Scalability Law"

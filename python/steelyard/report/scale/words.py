@@ -28,16 +28,16 @@ def sentences(scaling: Scaling) -> list[str]:
     known = [step for step in scaling.steps if step.ops_per_s is not None]
     if not known:
         return ["no step has a throughput"]
-    misfit = misfit_sentence(scaling.curve)
+    misfit = misfit_sentence(scaling.model)
     found = [] if misfit is None else [misfit]
     if len(known) > 1 and scaling.speedup is not None:
-        ratio = scaling.efficiency_of(known[-1])
+        ratio = known[-1].efficiency_ratio
         found.append(
             f"{fmt.several(known[-1].cpus, scaling.noun)} do {fmt.plain(times(scaling.speedup))} the work of"
             f" {known[0].cpus},"
             f" {fmt.plain(fmt.quantity(ratio, 'ratio'))} of linear{_range(known[0], known[-1])}"
         )
-    bend = None if scaling.curve is None else model_sentence(scaling.curve, scaling.noun)
+    bend = None if scaling.model is None else model_sentence(scaling.model, scaling.noun)
     found += [] if bend is None else [bend]
     found += [limit.claim for limit in scaling.limits]
     loss = scaling.loss
@@ -47,10 +47,10 @@ def sentences(scaling: Scaling) -> list[str]:
             f"each {loss.noun} does {times(loss.factor.value)} less at {loss.high_cpus} {scaling.noun}s than"
             f" at {loss.low_cpus}: {cause}"
         )
-    if scaling.functions is not None:
-        found.append(_function(scaling, scaling.functions))
-    if scaling.fit is not None:
-        found.append(peak_sentence(scaling.fit, scaling.noun))
+    if scaling.diagnosis is not None:
+        found.append(_function(scaling, scaling.diagnosis))
+    if scaling.law is not None:
+        found.append(peak_sentence(scaling.law, scaling.noun))
     return found
 
 
@@ -102,8 +102,8 @@ def notes(scaling: Scaling) -> list[str]:
     reasons = [step.law.cpi.missing for step in scaling.steps if step.law.cpi.missing]
     if reasons:
         found.append(f"CPI and path length are not known: {reasons[0]}")
-    if scaling.curve is not None:
-        found += model_notes(scaling.curve)
+    if scaling.model is not None:
+        found += model_notes(scaling.model)
     if scaling.functions_missing is not None:
         found.append(f"no function is named: {scaling.functions_missing}")
     return found

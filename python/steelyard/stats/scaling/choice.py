@@ -100,8 +100,11 @@ class Figure:
     """A figure of a model with its interval."""
 
     value: float
+    """The figure."""
     low: float | None
+    """Lower end of the interval, None without one."""
     high: float | None
+    """Upper end of it, None without one."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ Not here: how models are compared (``choice``), sentences (``report.scale``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from steelyard.stats.scaling.choice import Chosen, Kind, Topology, choose
+from steelyard._base.documents import NOT_PRINTED, printed
+from steelyard.stats.scaling.choice import Chosen, Figure, Kind, Topology, choose
 from steelyard.stats.scaling.law import FEWEST_STEPS, LawFit, Parameter, fit_law
 from steelyard.stats.scaling.peak import peak_of
 from steelyard.stats.scaling.prediction import Prediction, SiblingWorth, predict
@@ -28,14 +29,17 @@ _ROUNDED = 1e-9
 class CurveFit:
     """A curve with the model that holds."""
 
-    law: LawFit
+    law: LawFit = field(metadata=NOT_PRINTED)
     """The law of the CPUs before a bend, with the curve's peak; no parameters where no model holds."""
-    chosen: Chosen | None
+    chosen: Chosen | None = field(metadata=NOT_PRINTED)
     """None of one step."""
 
     @property
+    @printed
     def kind(self) -> Kind:
-        """The model that holds."""
+        """The model that holds: the law, over cores where siblings are worth a share, a node that costs
+        something, a ceiling, a bend that may be any of these, or none.
+        """
         return Kind.LAW if self.chosen is None else self.chosen.kind
 
     @property
@@ -44,6 +48,55 @@ class CurveFit:
         return self.kind is not Kind.NONE
 
     @property
+    @printed
+    def at_cpus(self) -> Figure | None:
+        """CPUs at which the curve bends, None without a bend."""
+        return None if self.chosen is None else self.chosen.at
+
+    @property
+    @printed
+    def worth_ratio(self) -> Figure | None:
+        """What a CPU beyond the bend is worth of one before it; of a level, all throughput."""
+        return None if self.chosen is None else self.chosen.worth
+
+    @property
+    @printed
+    def node_worth_ratio(self) -> Figure | None:
+        """Of siblings after a second node: what its cores are worth of the first one's."""
+        return None if self.chosen is None else self.chosen.node_worth
+
+    @property
+    @printed
+    def is_level(self) -> bool:
+        """Whether all throughput is lower beyond the bend."""
+        return self.chosen is not None and self.chosen.is_level
+
+    @property
+    @printed
+    def alternatives(self) -> tuple[Kind, ...]:
+        """Other models that are as near to the readings."""
+        return () if self.chosen is None else self.chosen.alternatives
+
+    @property
+    @printed
+    def nearest(self) -> Kind | None:
+        """The nearest model, also where none holds; None of one step."""
+        return None if self.chosen is None else self.chosen.best.kind
+
+    @property
+    @printed
+    def cores(self) -> int | None:
+        """Cores that steps use up before siblings, None where that is not known."""
+        return None if self.chosen is None else self.chosen.topology.cores
+
+    @property
+    @printed
+    def node_ends(self) -> tuple[int, ...]:
+        """Numbers of CPUs at which a NUMA node's cores are used up."""
+        return () if self.chosen is None else self.chosen.topology.node_ends
+
+    @property
+    @printed
     def misfit_ratio(self) -> float | None:
         """Largest distance of a step from the nearest model, None of one step."""
         return None if self.chosen is None else self.chosen.misfit_ratio

@@ -79,13 +79,17 @@ class LawFit:
     peak: Parameter
     """Number of CPUs with the highest throughput; identified only where there is one."""
     peak_throughput: Parameter
+    """Throughput there."""
     steps: int
+    """Steps that were fitted."""
     blocks: int
+    """Blocks in which every step has a value."""
     misfit_ratio: float | None
     """Largest distance of a step's mean from the curve; None where the curve must go through all of them."""
     misfit_p_value: float | None
     """Chance that noise alone sets the steps so far from the curve; None with one block."""
     confidence: float
+    """Of each interval."""
 
     def throughput(self, cpus: float) -> float | None:
         """Return the throughput of the curve at a number of CPUs; None without parameters."""

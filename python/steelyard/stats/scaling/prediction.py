@@ -42,14 +42,16 @@ class Prediction:
     """Throughput of a trial on a number of CPUs."""
 
     cpus: int
-    value: float | None
-    """Operations per second, None where ``reason`` says why it is not known."""
+    """How many, or how many threads."""
+    ops_per_s: float | None
+    """Throughput, None where ``reason`` says why it is not known."""
     low: float | None
     """Lower end of the interval; where the value is not known, what throughput is at least, or None."""
     high: float | None
+    """Upper end of it; where the value is not known, what throughput is at most, or None."""
     reason: str | None = None
     """Why it is not known."""
-    basis: str = ""
+    basis: str | None = None
     """What it rests on."""
 
 
@@ -217,13 +219,13 @@ def _with_siblings(chosen: Chosen, cpus: int, core: float, worth: SiblingWorth) 
         return _refused(cpus, f"the worth is that of second threads, of which there are {core:g}")
     last = float(chosen.cpus[-1])
     cores = _along(chosen, int(core), math.log2(core / last) if core > last else 0.0, "")
-    if cores.value is None or cores.low is None or cores.high is None:
+    if cores.ops_per_s is None or cores.low is None or cores.high is None:
         return cores
     share = (cpus - core) / core
     differs = WORTH_DIFFERS * share
     return Prediction(
         cpus,
-        cores.value * (1 + worth.value * share),
+        cores.ops_per_s * (1 + worth.value * share),
         cores.low * (1 + worth.low * share) * (1 - differs),
         cores.high * (1 + worth.high * share) * (1 + differs),
         None,

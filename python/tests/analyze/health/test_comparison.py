@@ -97,7 +97,7 @@ def test_what_was_measured_and_is_not_any_more_alerts_with_its_reason(base: Heal
 def test_without_earlier_checks_everything_is_new(base: HealthResult) -> None:
     comparison = _check(base, [])
     assert comparison.is_ok
-    assert {row.state for row in comparison.rows} == {"new"}
+    assert {row.state for row in comparison.figures} == {"new"}
 
 
 def test_a_busy_machine_is_said_to_be(base: HealthResult) -> None:
@@ -134,7 +134,7 @@ def test_figures_of_another_disk_engine_are_not_expected(base: HealthResult) -> 
     other = base.model_copy(update={"disk": base.disk.model_copy(update={"engine": "built-in"})})
     comparison = _check(other, [base] * 4)
     assert comparison.is_ok
-    assert {row.state for row in comparison.rows if row.figure.family == "disk"} == {"new"}
+    assert {row.state for row in comparison.figures if row.figure.family == "disk"} == {"new"}
 
 
 def test_ids_are_unique_and_every_family_has_its_words(base: HealthResult) -> None:

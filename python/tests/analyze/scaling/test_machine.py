@@ -67,13 +67,13 @@ def _scaled(text: str, *predict: int, siblings_of: str | None = None) -> Scaling
 
 def test_siblings_of_another_machine_tell_what_these_would_add() -> None:
     alone = _scaled(HALF, 12, 16, 32)
-    assert [one.value for one in alone.predictions] == [None] * 3
+    assert [one.ops_per_s for one in alone.predictions] == [None] * 3
     reasons = [one.reason or one.basis or "" for one in alone.predictions]
     assert [reason[:32] for reason in reasons[:2]] == ["CPUs beyond 8 are siblings, and "] * 2
     assert reasons[2] == "the machine has 16 CPUs"
     scaling = _scaled(HALF, 12, 16, siblings_of=OTHER)
     for found, truth in zip(scaling.predictions, (15900 * 1.15, 15900 * 1.3), strict=True):
-        assert found.value == pytest.approx(truth, rel=0.02)
+        assert found.ops_per_s == pytest.approx(truth, rel=0.02)
         assert found.low is not None
         assert found.high is not None
         assert found.low < truth < found.high
@@ -110,7 +110,7 @@ def test_a_misfit_is_the_first_thing_that_is_said() -> None:
     found = _scaled(odd, 64)
     assert sentences(found)[0].startswith("no model fits: readings are up to ")
     assert "one block cannot distinguish this from noise" in sentences(found)[0]
-    assert found.predictions[0].value is None
+    assert found.predictions[0].ops_per_s is None
     assert not any("from the model" in note for note in notes(found))
 
 

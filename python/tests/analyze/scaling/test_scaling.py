@@ -62,7 +62,7 @@ def test_a_loss_of_several_blocks_is_the_other_side_of_the_throughput() -> None:
     steps = steps_of(trials)
     scaling = analyse(steps)
     assert scaling.loss is not None
-    efficiency = scaling.efficiency_of(steps[1])
+    efficiency = scaling.steps[1].efficiency_ratio
     assert efficiency is not None
     assert scaling.loss.factor.value == pytest.approx(1 / efficiency)
     assert steps[0].law.ops_per_s.value == pytest.approx(steps[0].ops_per_s)
@@ -249,7 +249,7 @@ def test_throughput_that_is_no_number_is_lost_with_its_reason() -> None:
         f"throughput is {shown}: a curve needs a number from 1e-24 to 1e+24"
         for shown in ("nan", "missing", "0", "4.94066e-324")
     ]
-    assert analyse(steps_of(rows[1:])).fit is None
+    assert analyse(steps_of(rows[1:])).law is None
 
 
 @given(st.text(max_size=200))

@@ -94,7 +94,7 @@ def test_a_ceiling_has_its_place_and_is_kept_beyond_the_steps() -> None:
     assert found.chosen.at is not None
     assert found.chosen.at.value == pytest.approx(11, rel=0.03)
     beyond = found.predict(128)
-    assert beyond.value == pytest.approx(1100, rel=0.03)
+    assert beyond.ops_per_s == pytest.approx(1100, rel=0.03)
     assert not found.law.peak.is_identified
 
 
@@ -141,11 +141,11 @@ def test_a_misfit_takes_the_parameters_away() -> None:
         assert found.law.contention.value is None
         assert "no model fits: readings are up to" in (found.law.contention.reason or "")
         assert found.throughput(8) is None
-        assert found.predict(128).value is None
+        assert found.predict(128).ops_per_s is None
         # Between readings it is between them.
         inside = found.predict(12)
-        assert inside.value is not None
-        assert 520 < inside.value < 1600
+        assert inside.ops_per_s is not None
+        assert 520 < inside.ops_per_s < 1600
 
 
 def test_nothing_is_predicted_across_what_was_not_crossed() -> None:
@@ -154,25 +154,25 @@ def test_nothing_is_predicted_across_what_was_not_crossed() -> None:
     assert "CPUs beyond 32 are siblings" in (cores.predict(64).reason or "")
     assert cores.predict(65).reason == "the machine has 64 CPUs"
     prediction = cores.predict(64, SiblingWorth(0.3, 0.28, 0.32, "as given"))
-    assert prediction.value == pytest.approx(siblings(64), rel=0.03)
+    assert prediction.ops_per_s == pytest.approx(siblings(64), rel=0.03)
     assert prediction.low is not None
     assert prediction.high is not None
     assert prediction.low < siblings(64) < prediction.high
     node = fitted(half, NODES, blocks=3, sd=0.01)
     assert "CPUs beyond 32 are of another NUMA node" in (node.predict(64).reason or "")
     unknown = fitted(half, blocks=3, sd=0.01).predict(64)
-    assert unknown.value is None
+    assert unknown.ops_per_s is None
     assert unknown.low is not None
     assert unknown.high is not None
     # From nothing gained to as much as the steps gained.
     assert unknown.low < 3200 < 6400 < unknown.high
     plain = fitted(half, Topology(threads_per_core=1), blocks=3, sd=0.01).predict(64)
-    assert plain.value == pytest.approx(6400, rel=0.03)
+    assert plain.ops_per_s == pytest.approx(6400, rel=0.03)
 
 
 def test_few_steps_of_one_block_have_predictions_that_say_what_they_assume() -> None:
     found = fitted({1: 100.0, 2: 200.0}, Topology(threads_per_core=1)).predict(4)
-    assert found.value == pytest.approx(400, rel=0.02)
+    assert found.ops_per_s == pytest.approx(400, rel=0.02)
     assert "assumed" in found.basis
     # Three on a line tell a little.
     line = fitted({1: 100.0, 2: 200.0, 4: 399.0}, Topology(threads_per_core=1)).predict(8)
@@ -211,12 +211,12 @@ def test_values_that_no_model_describes_have_figures_still(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = fit_curve(values, topology)
-        figures = [found.predict(cpus) for cpus in (1, 5, 64, 1 << 20)]
-        figures += [found.law.rate, found.law.peak]  # type: ignore[list-item]
+        ends = [found.predict(cpus) for cpus in (1, 5, 64, 1 << 20)]
+        figures = [(one.ops_per_s, one.low, one.high) for one in ends]
+        figures += [(one.value, one.low, one.high) for one in (found.law.rate, found.law.peak)]
         assert found.noise_factor() >= 1
     for figure in figures:
-        known = [number for number in (figure.value, figure.low, figure.high) if number is not None]
-        assert not any(map(math.isnan, known))
+        assert not any(math.isnan(number) for number in figure if number is not None)
 
 
 def test_recorded_machines_with_two_threads_a_core_have_cores_and_siblings() -> None:

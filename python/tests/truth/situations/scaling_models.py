@@ -146,10 +146,10 @@ def _predicted(
         worth = worth_of({"other": other})
     found = fit_curve(_values(random, world, cpus, blocks, sd), topology).predict(at, worth)
     truth = float(_world(world, (at,))[0] * np.exp(sd * random.standard_normal()))
-    if found.value is None or found.low is None or found.high is None:
+    if found.ops_per_s is None or found.low is None or found.high is None:
         return Outcome(None)
     return Outcome(
-        found.low <= truth <= found.high, found.value / truth - 1, (found.high - found.low) / truth
+        found.low <= truth <= found.high, found.ops_per_s / truth - 1, (found.high - found.low) / truth
     )
 
 
