@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from steelyard._base import UsageError
+from steelyard._base.documents import printed
 from steelyard.analyze.values import Quantity
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class SmtMode:
         return self.used_threads_per_core or self.threads_per_core
 
     @property
+    @printed
     def label(self) -> str:
         """The mode in words.
 
