@@ -61,6 +61,17 @@ class Paged(Generic[T]):
     """The page, None where none was requested."""
 
 
+@dataclass(frozen=True)
+class Sides(Generic[T]):
+    """A result of two that are compared, and what they are called."""
+
+    a: str
+    """The one."""
+    b: str
+    """The other."""
+    comparison: T = field(metadata=INLINE)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A field or property of a class that is printed."""

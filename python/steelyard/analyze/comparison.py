@@ -15,7 +15,7 @@ Not here: statistics of repeated runs, and drawing.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from steelyard._base import UsageError
 from steelyard.analyze.counters.comparison import CounterComparison, compare_counters
@@ -24,6 +24,7 @@ from steelyard.analyze.profiles.diff import OWN, diff
 from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.rules.findings import Finding
 from steelyard.analyze.values import Quantity
+from steelyard.machine.compare import Difference as MachineDifference
 from steelyard.machine.compare import compare_machines
 from steelyard.records import Level, Machine, Metric, Run
 
@@ -48,35 +49,70 @@ class Side:
 
 @dataclass(frozen=True)
 class ResultDifference:
-    """One metric of both runs. ``ratio`` is B over A; ``better`` says whether B's value is the better one,
-    None where neither is: whatever the reason, which may be noise."""
+    """One metric of both runs."""
 
     name: str
+    """The metric."""
     a: float
+    """In A."""
     b: float
+    """In B."""
     unit: str
+    """Unit of both."""
     ratio: float | None
+    """B over A."""
     better: bool | None
+    """Whether B's value is the better one, None where neither is: whatever the reason, which may be noise."""
+
+
+@dataclass(frozen=True)
+class ProfileChange:
+    """A share of the profile that differs by more than independent samples of one profile would."""
+
+    by: str
+    """Kind of the row: a function, a category, ..."""
+    name: str
+    """Its name."""
+    a_ratio: float
+    """Share in A."""
+    b_ratio: float
+    """Share in B."""
+    difference_ratio: float
+    """B less A."""
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Everything that differs; ``cautions`` are what a reader must know before believing any of it."""
+    """What differs between two runs of one benchmark: `steelyard compare --json`."""
+
+    KIND: ClassVar[str] = "comparison"
 
     differences: tuple[ResultDifference, ...]
+    """Results that differ, the largest difference first."""
     same: tuple[str, ...]
+    """Results within 1 % of each other."""
     only_a: tuple[str, ...]
+    """Results that only A has."""
     only_b: tuple[str, ...]
+    """Results that only B has."""
     conditions: dict[str, tuple[Any, Any]]
     """What differs in how the runs were made, beside their parameters: tier, CPUs, version, hooks."""
     parameters: dict[str, tuple[Any, Any]]
-    machine: tuple[dict[str, Any], ...]
+    """Parameters that differ, by name."""
+    machine: tuple[MachineDifference, ...]
+    """What differs between the machines."""
     findings_gone: tuple[str, ...]
+    """Findings that only A has."""
     findings_new: tuple[str, ...]
+    """Findings that only B has."""
     pressure: tuple[tuple[str, ...], tuple[str, ...]]
-    profile: tuple[dict[str, Any], ...]
+    """Pressure points of A and of B."""
+    profile: tuple[ProfileChange, ...]
+    """Shares of the profile that stand out against the noise of its samples."""
     cautions: tuple[str, ...] = field(default_factory=tuple)
+    """What to know before believing any of it."""
     counters: CounterComparison | None = None
+    """Comparison of counters, None without counts."""
     headline: ResultDifference | None = None
     """The metric that the runs are about, also where it is the same; None where one lacks it."""
 
@@ -170,23 +206,13 @@ def _parameters(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
     return {name: (left, right) for name, (left, right) in values.items() if left != right}
 
 
-def _machines(a: Machine | None, b: Machine | None) -> tuple[list[dict[str, Any]], list[str]]:
+def _machines(a: Machine | None, b: Machine | None) -> tuple[list[MachineDifference], list[str]]:
     if a is None or b is None:
         return [], ["a run has no inventory of its machine: whether the machines differ is not known"]
-    compared = compare_machines(a, b)
-    rows = [
-        {
-            "what": difference.noun,
-            "a": difference.a,
-            "b": difference.b,
-            "effect": str(difference.effect.value),
-        }
-        for difference in compared.differences
-    ]
-    return rows, []
+    return compare_machines(a, b).differences, []
 
 
-def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]], list[str]]:
+def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[ProfileChange], list[str]]:
     if a is None or b is None:
         return [], [] if a is b else ["only one of the runs has a profile"]
     compared = diff(a, b)
@@ -198,14 +224,7 @@ def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]
     ]
     changed.sort(key=lambda entry: (-abs(entry[1].difference_ratio), entry[1].name))
     rows = [
-        {
-            "by": by,
-            "name": row.name,
-            "a_ratio": row.a_ratio,
-            "b_ratio": row.b_ratio,
-            "difference_ratio": row.difference_ratio,
-        }
-        for by, row in changed
+        ProfileChange(by, row.name, row.a_ratio, row.b_ratio, row.difference_ratio) for by, row in changed
     ]
     return rows, [*compared.cautions, *([compared.reason] if compared.reason else [])]
 

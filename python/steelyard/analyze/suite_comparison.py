@@ -12,9 +12,10 @@ Not here: scores against a baseline (``decide``), what differs between two runs 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from steelyard._base import UsageError
+from steelyard.analyze.comparison import RunComparison
 from steelyard.analyze.sessions import Sessions, member_spreads, result_of
 from steelyard.records import Run, RunStatus, Suite
 from steelyard.stats.intervals import RATIO_COUNT, ratio_interval
@@ -23,47 +24,64 @@ from steelyard.stats.sessions import FEWEST_SESSIONS, SessionSpread
 
 @dataclass(frozen=True)
 class MemberSide:
-    """A member of one of the suites: the median of its metric over ``counted`` of its runs.
-
-    ``run_id`` is the run whose value is nearest to it, None where no run counts.
-    """
+    """A member of one of the suites."""
 
     value: float | None
+    """Median of its metric over the runs that count."""
     runs: int
+    """Its runs."""
     counted: int
+    """Runs that count."""
     level: str | None
+    """The worst verdict of them, None where no run counts."""
     run_id: str | None
+    """The run whose value is nearest to the median, None where no run counts."""
 
 
 @dataclass(frozen=True)
 class MemberComparison:
-    """One benchmark of both suites. ``ratio`` is B over A; ``better`` says whether B is.
-
-    ``ratio_low`` to ``ratio_high`` is the interval of the ratio, with the noise of both; those of all members
-    hold together with 95 %. None with fewer than three runs of either. Where there is none, or it holds 1,
-    ``better`` is None: noise alone may have made the difference.
-    """
+    """One benchmark of both suites."""
 
     benchmark: str
+    """Which benchmark."""
     metric: str
+    """The metric that it is scored by."""
     unit: str | None
+    """Unit of the metric."""
     a: MemberSide
+    """Median and runs in A."""
     b: MemberSide
+    """Median and runs in B."""
     ratio: float | None
+    """B over A, None where one has no value."""
     better: bool | None
+    """Whether B is better, None where there is no interval or it holds 1: noise alone may have made the
+    difference."""
     ratio_low: float | None = None
+    """Lower end of the interval of the ratio, with the noise of both; those of all members hold together with
+    95 %. None below 3 runs of either."""
     ratio_high: float | None = None
+    """Upper end of it."""
+    comparison: RunComparison | None = None
+    """The runs of it, None where one has none."""
 
 
 @dataclass(frozen=True)
 class SuiteComparison:
-    """Every common member, and what else differs."""
+    """What differs between two suites: `steelyard compare --json` of two suites."""
+
+    KIND: ClassVar[str] = "suite_comparison"
 
     members: tuple[MemberComparison, ...]
+    """Benchmarks that both have."""
     only_a: tuple[str, ...]
+    """Benchmarks that only A has."""
     only_b: tuple[str, ...]
+    """Benchmarks that only B has."""
     conditions: dict[str, tuple[Any, Any]]
+    """Suite, tier, repeats and version where they differ."""
     cautions: tuple[str, ...]
+    """What to know before believing any of it."""
 
 
 def compare_suites(

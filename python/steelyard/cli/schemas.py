@@ -3,13 +3,14 @@
 from typing import Any
 
 from steelyard._base import schemas_dir
-from steelyard._base.documents import Paged
+from steelyard._base.documents import Paged, Sides
+from steelyard.analyze.comparison import RunComparison
 from steelyard.analyze.pressure.matrix import PressureMatrix
+from steelyard.analyze.suite_comparison import SuiteComparison
 from steelyard.bench.health.check import HealthCheck
 from steelyard.bench.stack.install import Installed, Removal
 from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
-from steelyard.cli.documents import DOCUMENTS
 from steelyard.cli.listed import Listed
 from steelyard.decide import RunScore, SuiteScore
 from steelyard.experiment.numa.result import NumaExperiment
@@ -17,10 +18,10 @@ from steelyard.experiment.numa.scenarios import NumaPlan
 from steelyard.experiment.results import ExperimentAnswer, ExperimentNeeds
 from steelyard.experiment.scaling import ScalingAnswer
 from steelyard.machine.checks.rule import MachineCheck
-from steelyard.machine.compare import MachineDiff
+from steelyard.machine.compare import MachineComparison
 from steelyard.machine.doctor import Diagnosis
 from steelyard.numa.map import MapOf
-from steelyard.records import Record, document_schemas
+from steelyard.records import document_schemas
 from steelyard.records.schemas import schema_text
 from steelyard.tune.deploy.results import KnobList, Restoration, SoftSkuState
 
@@ -33,7 +34,7 @@ RESULTS: tuple[Any, ...] = (
     KnobList,
     Listed,
     MachineCheck,
-    MachineDiff,
+    Sides[MachineComparison],
     MapOf,
     Paged[NumaExperiment],
     NumaPlan,
@@ -42,11 +43,14 @@ RESULTS: tuple[Any, ...] = (
     Removal,
     Restoration,
     RunScore,
+    Paged[Sides[RunComparison]],
     Paged[ScalingAnswer],
     SoftSkuState,
+    Paged[Sides[SuiteComparison]],
     SuiteScore,
 )
-"""Results that ``--json`` prints as they are, in the order of their kinds."""
+"""What ``--json`` prints, but for records that are files; ``run``, ``report`` and ``characterize`` print such
+a record with its report."""
 
 
 def main() -> None:
@@ -54,9 +58,8 @@ def main() -> None:
     for result in RESULTS:
         path = schemas_dir() / f"{document_schemas.kind_of(result)}.schema.json"
         path.write_text(document_schemas.schema_text(result), encoding="utf-8")
-    models: tuple[type[Record], ...] = (*DOCUMENTS, Installation)
-    for model in models:
-        (schemas_dir() / f"{model.KIND}.schema.json").write_text(schema_text(model), encoding="utf-8")
+    path = schemas_dir() / f"{Installation.KIND}.schema.json"
+    path.write_text(schema_text(Installation), encoding="utf-8")
 
 
 if __name__ == "__main__":

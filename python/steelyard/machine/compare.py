@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from steelyard._base.documents import INLINE, printed
+from steelyard._base.documents import printed
 from steelyard.machine.features import Effect, Feature, Scalar, features
 from steelyard.records import Machine
 
@@ -73,7 +73,9 @@ class NotComparable:
 
 @dataclass(frozen=True, slots=True)
 class MachineComparison:
-    """What differs."""
+    """What differs between two machines: `steelyard machine diff --json`."""
+
+    KIND: ClassVar[str] = "machine_diff"
 
     differences: list[Difference]
     """Most telling first."""
@@ -87,19 +89,6 @@ class MachineComparison:
     def is_same(self) -> bool:
         """Return whether nothing differs that may move a result."""
         return all(difference.effect is Effect.IDENTITY for difference in self.differences)
-
-
-@dataclass(frozen=True, slots=True)
-class MachineDiff:
-    """What differs between two machines: `steelyard machine diff --json`."""
-
-    KIND: ClassVar[str] = "machine_diff"
-
-    a: str
-    """The one machine, as it was named."""
-    b: str
-    """The other."""
-    comparison: MachineComparison = field(metadata=INLINE)
 
 
 def compare_machines(a: Machine, b: Machine) -> MachineComparison:

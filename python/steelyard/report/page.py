@@ -8,7 +8,7 @@ import json
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import JsonValue
@@ -19,7 +19,7 @@ from steelyard.bench import declaration
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
-from steelyard.report.answer import Block, Chart, Column, Fragment, Section, Table, Timeline, table
+from steelyard.report.answer import Block, Chart, Column, Fragment, Section, Table, Tile, Timeline, table
 from steelyard.report.bench.sides import side_sections
 from steelyard.report.bench.steps import steps_section
 from steelyard.report.checks import bounds_text
@@ -39,16 +39,6 @@ _SOURCE_WORDS = {
     "machine": "chosen for this machine",
     "set": "set by the command",
 }
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A number as text, with its name and its raw value."""
-
-    name: str
-    text: str
-    raw: str
-    note: str = ""
 
 
 def build(data: ReportData) -> dict[str, Any]:
@@ -215,11 +205,11 @@ def _check(check: Check) -> dict[str, str]:
     }
 
 
-def _metric(name: str, metric: Metric, benchmark: str) -> Figure:
+def _metric(name: str, metric: Metric, benchmark: str) -> Tile:
     note = metric.missing or {"higher": "more is better", "lower": "less is better"}.get(
         metric.better or "", ""
     )
-    return Figure(
+    return Tile(
         metric_name(name, benchmark),
         metric_text(name, metric),
         f"{name} = {fmt.raw(metric.value, metric.unit)}",
@@ -227,17 +217,17 @@ def _metric(name: str, metric: Metric, benchmark: str) -> Figure:
     )
 
 
-def _headline(data: ReportData) -> Figure | None:
+def _headline(data: ReportData) -> Tile | None:
     """Return the first metric with its figure and its noun apart, so that the figure can stand out."""
     name = data.headline[0] if data.headline else None
     if name is None or name not in data.run.metrics:
         return None
     metric = data.run.metrics[name]
     figure, noun = figure_and_noun(name, metric, data.run.benchmark)
-    return Figure(noun, figure, _metric(name, metric, data.run.benchmark).raw)
+    return Tile(noun, figure, _metric(name, metric, data.run.benchmark).raw)
 
 
-def _tiles(data: ReportData) -> list[Figure]:
+def _tiles(data: ReportData) -> list[Tile]:
     names = [name for name in data.headline[1:] if name in data.run.metrics]
     measured = [name for name in names if data.run.metrics[name].value is not None]
     return [_metric(name, data.run.metrics[name], data.run.benchmark) for name in measured[:_TILES_AT_MOST]]

@@ -67,7 +67,6 @@ FOLLOWS = {
 """Verdicts that say where the interval of another dataclass lies, with that one."""
 
 SHOWN = {
-    "steelyard.cli.documents.comparison.MemberEntry": "steelyard.analyze.suite_comparison.MemberComparison",
     "steelyard.records.colocation.ColocationPrediction": "steelyard.analyze.pressure.contention.Prediction",
     "steelyard.records.health.Estimate": "steelyard.stats.intervals.MedianInterval",
     "steelyard.records.suite.SuiteMember": "steelyard.decide.score.Score",

@@ -17,8 +17,9 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from steelyard._base import UsageError
+from steelyard._base.documents import printed
 from steelyard.analyze.counters.events import CLOCKS, CYCLES, INSTRUCTIONS
-from steelyard.analyze.counters.iron_law import Difference, difference, work_per_cpu_second, work_per_joule
+from steelyard.analyze.counters.iron_law import LawDifference, difference, work_per_cpu_second, work_per_joule
 from steelyard.analyze.counters.smt import SystemUse, system_differences
 from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.values import Quantity
@@ -33,11 +34,16 @@ class SlotDifference:
     """A node of the top-down tree in both runs."""
 
     name: str
+    """The node."""
     level: int
+    """Its level in the tree, from 1."""
     a_ratio: float
+    """Share in A."""
     b_ratio: float
+    """Share in B."""
 
     @property
+    @printed
     def difference_ratio(self) -> float:
         """B less A, in shares of all slots."""
         return self.b_ratio - self.a_ratio
@@ -48,10 +54,15 @@ class EventDifference:
     """An event of both runs, per ``unit``."""
 
     name: str
+    """The event."""
     a: float
+    """In A."""
     b: float
+    """In B."""
     unit: str
+    """What they are counted per."""
     ratio: float | None
+    """B over A."""
 
 
 @dataclass(frozen=True)
@@ -59,31 +70,47 @@ class MetricDifference:
     """A metric of both runs, by the same formula or by each processor's own."""
 
     name: str
+    """The metric."""
     a: float
+    """In A."""
     b: float
+    """In B."""
     unit: str
+    """Unit of both."""
     ratio: float | None
+    """B over A."""
     same_formula: bool
+    """Whether both are by one formula."""
 
 
 @dataclass(frozen=True)
 class CounterComparison:
     """Everything that differs; a part that cannot be compared says why."""
 
-    law: Difference | None = None
-    law_missing: str | None = None
+    iron_law: LawDifference | None = None
+    """The iron law, None with a reason."""
+    iron_law_missing: str | None = None
+    """Why it is not compared."""
     is_per_core: bool = False
+    """Whether its clocks and IPC are those of physical cores."""
     is_of_cpus: bool = False
     """Whether the CPU time of either is that of whole CPUs, whoever ran on them."""
     slots: tuple[SlotDifference, ...] = ()
+    """Top-down nodes that differ."""
     slots_missing: str | None = None
+    """Why they are not compared."""
     metrics: tuple[MetricDifference, ...] = ()
+    """Metrics that differ."""
     events: tuple[EventDifference, ...] = ()
+    """Events that differ."""
     work_per_cpu_second: tuple[Quantity, Quantity] | None = None
+    """Of A and of B."""
     work_per_joule: tuple[Quantity, Quantity] | None = None
+    """Of A and of B."""
     apart: tuple[str, ...] = ()
     """Why the machines do not do the same work at their utilisations."""
     cautions: tuple[str, ...] = field(default_factory=tuple)
+    """What to know before believing any of it."""
 
 
 def compare_counters(
@@ -103,8 +130,8 @@ def compare_counters(
     if a.scope != b.scope and a.scope and b.scope:
         cautions.append(f"A counted the {a.scope} and B the {b.scope}: that alone makes counts differ")
     return CounterComparison(
-        law=law,
-        law_missing=missing,
+        iron_law=law,
+        iron_law_missing=missing,
         is_per_core=per_core,
         is_of_cpus=a.is_of_cpus or b.is_of_cpus,
         slots=slots,
@@ -118,7 +145,7 @@ def compare_counters(
     )
 
 
-def _law(a: CounterUse, b: CounterUse) -> tuple[Difference | None, str | None, bool]:
+def _law(a: CounterUse, b: CounterUse) -> tuple[LawDifference | None, str | None, bool]:
     for name, use in (("A", a), ("B", b)):
         if use.source is None and use.law.ops_per_s.value is None:
             return None, f"{name}: {use.missing or 'no counters were read'}", False

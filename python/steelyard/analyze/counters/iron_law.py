@@ -2,7 +2,7 @@
 operation.
 
 In: what was counted of a run (`Counts`). Out: `IronLaw`, each term with its unit or the reason why it is
-missing, and the `Difference` of two runs with each term's share.
+missing, and the `LawDifference` of two runs with each term's share.
 
     performance = ops/s = clk/s x IPC / path length,   path length = (instructions/s) / (ops/s)
 
@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from steelyard._base import UsageError
+from steelyard._base.documents import printed
 from steelyard.analyze.counters.smt import (
     Bounds,
     SmtMode,
@@ -171,8 +172,11 @@ class IronLaw:
     """The terms of one run. Every value may be missing, with its reason."""
 
     ops_per_s: Quantity
+    """Operations per second."""
     instructions_per_s: Quantity
+    """Instructions per second."""
     cycles_per_s: Quantity
+    """Clocks per second."""
     path_length: Quantity
     """Instructions per operation."""
     ipc: Quantity
@@ -180,6 +184,7 @@ class IronLaw:
     cpi: Quantity
     """Clocks of a hardware thread per instruction."""
     cycles_per_op: Quantity
+    """Clocks per operation."""
     ops_per_cycle: Quantity
     """Performance free of frequency and of how many CPUs were used: IPC / path length."""
     op_time_s: Quantity
@@ -189,9 +194,11 @@ class IronLaw:
     frequency_hz: Quantity
     """Clocks per second of CPU time."""
     core_cycles_per_s: Bounds
+    """Clocks of physical cores per second."""
     core_ipc: Bounds
     """Instructions per clock of a physical core, all its threads together."""
     smt: SmtMode | None
+    """How threads share cores, None where that is not known."""
 
 
 def iron_law(counts: Counts) -> IronLaw:
@@ -257,14 +264,18 @@ class Term:
     """One term of a difference."""
 
     name: str
+    """The term."""
     before: Quantity
+    """In the one run."""
     after: Quantity
+    """In the other."""
     factor: Quantity
     """What this term alone does to ops/s: above 1 is more. For path length, before over after."""
     share: Quantity
     """Its part of the logarithm of the ratio; the shares of all terms sum to 1."""
 
     @property
+    @printed
     def change_ratio(self) -> Quantity:
         """After over before, less 1."""
         if self.before.value is None or self.after.value is None:
@@ -273,25 +284,35 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Two runs compared. ``ratio`` is after over before in ops/s."""
+class LawDifference:
+    """The iron law of two runs."""
 
     before: IronLaw
+    """The terms of the one run."""
     after: IronLaw
+    """The terms of the other."""
     ratio: Quantity
+    """Operations per second of the other over those of the one."""
     terms: tuple[Term, ...]
+    """What each term does."""
     caveat: str | None
     """What a reader must know before believing the IPC term; None where nothing."""
 
     @property
-    def main_term(self) -> Term | None:
+    @printed
+    def main_term(self) -> str | None:
+        """Name of the term that moved furthest, None where one is missing."""
+        return None if self.main is None else self.main.name
+
+    @property
+    def main(self) -> Term | None:
         """The term whose logarithm moved furthest, None where one is missing."""
         if any(term.factor.value is None for term in self.terms):
             return None
         return max(self.terms, key=lambda term: abs(math.log(term.factor.value or 1.0)))
 
 
-def difference(before: IronLaw, after: IronLaw, *, per_core: bool = False) -> Difference:
+def difference(before: IronLaw, after: IronLaw, *, per_core: bool = False) -> LawDifference:
     """Return the difference of two runs with each term's share (see the module for the method).
 
     The terms are clocks per second, IPC and path length; where both runs know their CPU time, clocks per
@@ -317,7 +338,7 @@ def difference(before: IronLaw, after: IronLaw, *, per_core: bool = False) -> Di
         pairs.append(("IPC", before.ipc, after.ipc, 1))
     pairs.append(("path length", before.path_length, after.path_length, -1))
     ratio = _over(after.ops_per_s, before.ops_per_s, "1")
-    return Difference(before, after, ratio, tuple(_term(ratio, *pair) for pair in pairs), caveat)
+    return LawDifference(before, after, ratio, tuple(_term(ratio, *pair) for pair in pairs), caveat)
 
 
 def _tight(before: Bounds, after: Bounds) -> tuple[Quantity, Quantity]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from steelyard._base import UsageError
+from steelyard._base.documents import printed
 from steelyard.analyze.facts.cpus import CpuUse
 from steelyard.analyze.values import Quantity
 
@@ -48,6 +49,7 @@ class SmtMode:
         return self.used_threads_per_core or self.threads_per_core
 
     @property
+    @printed
     def label(self) -> str:
         """The mode in words.
 

@@ -5,11 +5,11 @@ differs (``analyze``), drawing (``report.compare``).
 """
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from steelyard._base import ExitCode, UsageError, command_text
+from steelyard._base.documents import Paged, Sides
 from steelyard.analyze.comparison import RunComparison, Side, compare_runs
 from steelyard.bench import runs
 from steelyard.bench.suites import suite as suite_files
@@ -74,8 +74,7 @@ def _show_runs(directories: tuple[Path, Path], report: Path | None, *, as_json: 
     said = runs_answer(pair, comparison, command=command_line())
     if as_json:
         page = page_of(said, report)
-        names = {"a": pair[0].run_id, "b": pair[1].run_id}
-        print_json({**names, **_document(comparison), "report": _text(page)}, kind="comparison")
+        print_json(Paged(Sides(pair[0].run_id, pair[1].run_id, comparison), page))
         return
     show_answer(said, report)
 
@@ -98,17 +97,9 @@ def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json
     said = suites_answer(names, comparison, details, command=command_line())
     if as_json:
         page = page_of(said, report)
-        members = [
-            {
-                **asdict(member),
-                "comparison": _document(details[member.benchmark][1])
-                if member.benchmark in details
-                else None,
-            }
-            for member in comparison.members
-        ]
-        document = asdict(comparison) | {"members": members, "report": _text(page)}
-        print_json({"a": names[0], "b": names[1], **document}, kind="suite_comparison")
+        runs_of = {name: compared for name, (_, compared) in details.items()}
+        members = [replace(one, comparison=runs_of.get(one.benchmark)) for one in comparison.members]
+        print_json(Paged(Sides(*names, replace(comparison, members=tuple(members))), page))
         return
     show_answer(said, report)
 
@@ -116,12 +107,6 @@ def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json
 def _compared(a: Path, b: Path) -> _Compared:
     sides = (_side(a), _side(b))
     return (sides[0].run, sides[1].run), compare_runs(*sides)
-
-
-def _document(comparison: RunComparison) -> dict[str, Any]:
-    from steelyard.report.compare.counters import comparison_document
-
-    return asdict(replace(comparison, counters=None)) | {"counters": comparison_document(comparison.counters)}
 
 
 def _side(directory: Path) -> Side:
@@ -141,7 +126,3 @@ def _side(directory: Path) -> Side:
         package_power(data.conditions.power),
         data.headline[0] if data.headline else None,
     )
-
-
-def _text(page: Path | None) -> str | None:
-    return None if page is None else str(page)

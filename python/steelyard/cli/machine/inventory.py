@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from steelyard._base import ExitCode, UsageError
+from steelyard._base.documents import Sides
 from steelyard.cli.leftovers import is_here, put_back
 from steelyard.cli.output import print_json, show_answer
 from steelyard.machine.sources import LIVE, machine_of
@@ -49,12 +50,12 @@ def show_machine(root: Path | None, *, as_json: bool) -> int:
 
 def show_diff(a: str, b: str, out: Path, *, as_json: bool) -> int:
     """Print what differs between two machines; 1 when something that moves results does."""
-    from steelyard.machine.compare import MachineDiff, compare_machines
+    from steelyard.machine.compare import compare_machines
 
     machines = [find(name, out) for name in (a, b)]
     comparison = compare_machines(*machines)
     if as_json:
-        print_json(MachineDiff(a, b, comparison))
+        print_json(Sides(a, b, comparison))
     else:
         from steelyard.report.machine.table import machine_line
         from steelyard.report.machine.views import diff_answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steelyard.analyze.comparison import ResultDifference, RunComparison
+from steelyard.analyze.comparison import ProfileChange, ResultDifference, RunComparison
 from steelyard.analyze.suite_comparison import SuiteComparison
 from steelyard.records import Run
 from steelyard.report import format as fmt
@@ -116,7 +116,7 @@ def run_sections(runs: tuple[Run, Run], comparison: RunComparison) -> list[Secti
         for difference in results_of(comparison)
     ]
     columns = ("result", Column("A"), Column("B"), Column("B over A"), "better if")
-    machines = [(row["what"], str(row["a"]), str(row["b"]), row["effect"]) for row in comparison.machine]
+    machines = [(row.noun, str(row.a), str(row.b), row.effect.name.lower()) for row in comparison.machine]
     sections = [
         Section("results", "Results", (table(columns, results, caption=_same(comparison)),)),
         _conditions(comparison.conditions, comparison.parameters),
@@ -182,16 +182,7 @@ def _findings(comparison: RunComparison) -> Section:
     return Section("findings", "Findings", (Notes(tuple(items)),))
 
 
-def _profile(rows: Sequence[Mapping[str, Any]]) -> Section:
-    made = [
-        (
-            str(row["name"]),
-            str(row["by"]),
-            row["a_ratio"],
-            row["b_ratio"],
-            row["difference_ratio"],
-        )
-        for row in rows
-    ]
+def _profile(rows: Sequence[ProfileChange]) -> Section:
+    made = [(row.name, row.by, row.a_ratio, row.b_ratio, row.difference_ratio) for row in rows]
     columns = ("name", "by", Column("A", "ratio"), Column("B", "ratio"), Column("difference", "ratio"))
     return Section("profile", "Profile", (table(columns, made),))

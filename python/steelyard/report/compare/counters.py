@@ -7,15 +7,13 @@ Not here: working it out (``analyze.counters.comparison``).
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from steelyard.analyze.counters.comparison import CounterComparison
-from steelyard.analyze.counters.iron_law import Difference
+from steelyard.analyze.counters.iron_law import LawDifference
 from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
 from steelyard.report.answer import Block, Cell, Column, Figure, Notes, table, written
-from steelyard.report.counters.document import law_document
 from steelyard.report.counters.words import cpu_word, figure, metric_text, node_words
 
 
@@ -27,14 +25,16 @@ def counter_blocks(counters: CounterComparison, *, has_own_cost: bool = False) -
     """
     blocks: list[Block] = []
     notes: list[str] = []
-    if counters.law is not None:
-        blocks += _law(counters.law, per_core=counters.is_per_core, whole=counters.is_of_cpus)
-        reasons = dict.fromkeys(term.factor.missing for term in counters.law.terms if term.factor.missing)
+    if counters.iron_law is not None:
+        blocks += _law(counters.iron_law, per_core=counters.is_per_core, whole=counters.is_of_cpus)
+        reasons = dict.fromkeys(
+            term.factor.missing for term in counters.iron_law.terms if term.factor.missing
+        )
         notes += [f"missing: {reason}" for reason in reasons] if blocks else []
-    elif counters.law_missing is not None and (
-        counters.slots or counters.events or "SMT" in counters.law_missing
+    elif counters.iron_law_missing is not None and (
+        counters.slots or counters.events or "SMT" in counters.iron_law_missing
     ):
-        notes.append(f"iron law not compared: {counters.law_missing}")
+        notes.append(f"iron law not compared: {counters.iron_law_missing}")
     rows = _work(counters, has_own_cost=has_own_cost)
     rows += [
         (
@@ -62,7 +62,7 @@ def counter_blocks(counters: CounterComparison, *, has_own_cost: bool = False) -
             Column("B over A", is_answer=True),
         )
         blocks.append(table(columns, rows))
-    if counters.law is not None or rows:
+    if counters.iron_law is not None or rows:
         notes += [f"CPU time: {line}" for line in counters.apart]
         notes += counters.cautions
     return (*blocks, Notes(tuple(notes))) if notes else tuple(blocks)
@@ -84,7 +84,7 @@ def _work(counters: CounterComparison, *, has_own_cost: bool) -> list[tuple[Any,
     return rows
 
 
-def _law(law: Difference, *, per_core: bool, whole: bool) -> list[Block]:
+def _law(law: LawDifference, *, per_core: bool, whole: bool) -> list[Block]:
     """Return the terms as a table; nothing if no term is known for both runs."""
     if all(term.factor.value is None for term in law.terms) and law.ratio.value is None:
         return []
@@ -128,39 +128,3 @@ def _factor(quantity: Quantity) -> Cell | Figure:
 
 def _share(ratio: float) -> str:
     return fmt.plain(fmt.quantity(ratio, "ratio"))
-
-
-def comparison_document(comparison: CounterComparison | None) -> dict[str, Any] | None:
-    """Return the comparison as ``--json`` shows it."""
-    if comparison is None:
-        return None
-    law = comparison.law
-    terms = []
-    for term in law.terms if law is not None else ():
-        terms.append({**asdict(term), "change_ratio": asdict(term.change_ratio)})
-    main = law.main_term if law is not None else None
-    return {
-        "iron_law": None
-        if law is None
-        else {
-            "before": law_document(law.before),
-            "after": law_document(law.after),
-            "ratio": asdict(law.ratio),
-            "terms": terms,
-            "main_term": None if main is None else main.name,
-            "is_per_core": comparison.is_per_core,
-        },
-        "iron_law_missing": comparison.law_missing,
-        "slots": [{**asdict(slot), "difference_ratio": slot.difference_ratio} for slot in comparison.slots],
-        "slots_missing": comparison.slots_missing,
-        "metrics": [asdict(metric) for metric in comparison.metrics],
-        "events": [asdict(event) for event in comparison.events],
-        "work_per_cpu_second": _pair(comparison.work_per_cpu_second),
-        "work_per_joule": _pair(comparison.work_per_joule),
-        "apart": list(comparison.apart),
-        "cautions": list(comparison.cautions),
-    }
-
-
-def _pair(pair: tuple[Quantity, Quantity] | None) -> list[dict[str, Any]] | None:
-    return None if pair is None else [asdict(each) for each in pair]

@@ -10,18 +10,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from steelyard._base.documents import as_document
 from steelyard.analyze.counters.figures import kernel_ratio
-from steelyard.analyze.counters.iron_law import IronLaw, work_per_cpu_second, work_per_joule
+from steelyard.analyze.counters.iron_law import work_per_cpu_second, work_per_joule
 from steelyard.analyze.counters.topdown import TopDown
 from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.values import Quantity
-
-
-def law_document(law: IronLaw) -> dict[str, Any]:
-    """Return the terms of the law by their names."""
-    document = asdict(law)
-    document["smt"] = None if law.smt is None else law.smt.label
-    return document
 
 
 def tree_document(tree: TopDown) -> dict[str, Any]:
@@ -46,7 +40,7 @@ def counters_document(use: CounterUse, power_w: Quantity) -> dict[str, Any]:
         "missing": use.missing,
         "cautions": list(use.cautions),
         "operations": asdict(use.operations),
-        "iron_law": law_document(use.law),
+        "iron_law": as_document(use.law),
         "kernel_ratio": asdict(kernel_ratio(use)),
         "work_per_cpu_second": asdict(work_per_cpu_second(use.law)),
         "work_per_joule": asdict(work_per_joule(use.law, power_w)),

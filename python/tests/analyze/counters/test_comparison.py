@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from steelyard._base.documents import as_document
 from steelyard.analyze.counters.comparison import CounterComparison, compare_counters
 from steelyard.analyze.values import Quantity
 from steelyard.records import Machine
 from steelyard.report.answer import Answer, Section
 from steelyard.report.answer.terminal import terminal
-from steelyard.report.compare.counters import comparison_document, counter_blocks
+from steelyard.report.compare.counters import counter_blocks
 from tests.analyze.counters.test_use import ICICLE, ROCKSDB, use_of
 from tests.report.runs import machine_record
 
@@ -41,14 +42,14 @@ def test_rocksdb_before_and_after_the_fix(tmp_path: Path) -> None:
         rocksdb(tmp_path, 1), rocksdb(tmp_path, 3), (Quantity(200.0, "w"), Quantity(250.0, "w"))
     )  # type: ignore[arg-type]
     assert found is not None
-    assert found.law is not None
-    assert found.law.ratio.value == pytest.approx(8.73, abs=0.01)
-    assert found.law.main_term is not None
-    assert found.law.main_term.name == "IPC"
-    terms = {term.name: term for term in found.law.terms}
+    assert found.iron_law is not None
+    assert found.iron_law.ratio.value == pytest.approx(8.73, abs=0.01)
+    assert found.iron_law.main_term is not None
+    assert found.iron_law.main_term == "IPC"
+    terms = {term.name: term for term in found.iron_law.terms}
     assert terms["IPC"].factor.value == pytest.approx(7.589450 / 0.777686, rel=1e-5)
     assert terms["path length"].factor.value == pytest.approx(2033.614172 / 1998.758509, rel=1e-6)
-    assert sum(term.share.value or 0.0 for term in found.law.terms) == pytest.approx(1.0)
+    assert sum(term.share.value or 0.0 for term in found.iron_law.terms) == pytest.approx(1.0)
     assert found.work_per_joule is not None
     before, after = (each.value or 0.0 for each in found.work_per_joule)
     assert after / before == pytest.approx(8.7320 * 200 / 250, rel=1e-3)
@@ -61,8 +62,7 @@ def test_rocksdb_before_and_after_the_fix(tmp_path: Path) -> None:
     assert "operations per busy CPU-second" in whole
     assert "CPUs busy" in whole
     assert "CPUs used" not in whole
-    document = comparison_document(found)
-    assert document is not None
+    document = as_document(found)
     json.dumps(document, allow_nan=False)
     assert document["iron_law"]["main_term"] == "IPC"
 
@@ -82,15 +82,15 @@ def test_smt_modes_are_refused_unless_cores_were_counted(tmp_path: Path) -> None
     off, on = use("96e9", "48e9", 1000, 1), use("110e9", "96e9", 1200, 2)
     found = compare_counters(off, on, NO_POWER)  # type: ignore[arg-type]
     assert found is not None
-    assert found.law is None
-    assert "SMT" in (found.law_missing or "")
+    assert found.iron_law is None
+    assert "SMT" in (found.iron_law_missing or "")
     assert "iron law not compared" in shown(found)
     counted = use("110e9", "96e9", 1200, 2, "48e9,,CPU_CLK_UNHALTED.DISTRIBUTED,1,100.00,,\n")
     by_core = compare_counters(off, counted, NO_POWER)  # type: ignore[arg-type]
     assert by_core is not None
-    assert by_core.law is not None
+    assert by_core.iron_law is not None
     assert by_core.is_per_core
-    assert by_core.law.ratio.value == pytest.approx(1.2)
+    assert by_core.iron_law.ratio.value == pytest.approx(1.2)
     assert "by core" in shown(by_core)
     assert any("physical cores" in caution for caution in by_core.cautions)
 
@@ -121,5 +121,5 @@ def test_without_counters_there_is_nothing_to_say(tmp_path: Path) -> None:
     a = use_of(tmp_path, "")
     found = compare_counters(a, a, NO_POWER)
     assert found is not None
-    assert found.law is None
+    assert found.iron_law is None
     assert shown(found) == ""

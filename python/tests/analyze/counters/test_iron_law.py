@@ -83,9 +83,9 @@ def test_facts_rocksdb_the_loss_is_contention_and_not_extra_work() -> None:
 def test_facts_rocksdb_the_fix_gives_8_73x_and_all_of_it_is_ipc() -> None:
     found = difference(rocksdb("before", 160), rocksdb("after", 160))
     assert f"{value(found.ratio):.2f}" == "8.73"
-    assert found.main_term is not None
-    assert found.main_term.name == "IPC"
-    assert value(found.main_term.share) > 1
+    assert found.main is not None
+    assert found.main.name == "IPC"
+    assert value(found.main.share) > 1
     assert math.fsum(value(term.share) for term in found.terms) == pytest.approx(1)
 
 
@@ -168,7 +168,7 @@ def test_missing_counters_leave_out_their_terms_with_a_reason_and_no_others() ->
     found = difference(law, law)
     assert value(found.ratio) == 1
     assert [term.factor.missing for term in found.terms] == [reason, reason, reason]
-    assert found.main_term is None
+    assert found.main is None
 
 
 def test_a_count_of_zero_is_missing_and_nothing_is_divided_by_it() -> None:

@@ -103,7 +103,7 @@ def test_the_loss_of_160_threads_is_contention(tmp_path: Path) -> None:
         text = f"{instructions},,instructions,1,100.00,,\n{cycles},,cycles,1,100.00,,\n"
         laws.append(use_of(tmp_path, text, operations=operations).law)
     found = difference(*laws)
-    assert found.main_term is not None
+    assert found.main is not None
     terms = {term.name: term for term in found.terms}
     # Clocks rise 151-fold, CPI 20.9-fold, and path length hardly moves.
     assert terms["clocks per second"].change_ratio.value == pytest.approx(150.13, abs=0.01)
