@@ -6,12 +6,12 @@ In: a run directory. Out: the page's path. Not here: what the page says (``page`
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from steelyard.decide.score import Refusal, Score
 from steelyard.report import page
+from steelyard.report.answer.page import write_page
 from steelyard.report.model import ReportData, gather
-from steelyard.report.template import PAGE, page_path, publish, template
+from steelyard.report.template import PAGE, page_path
 
 
 def write(
@@ -36,14 +36,5 @@ def write(
 def write_data(data: ReportData, path: Path | None = None) -> Path:
     """Write the page of a run that was read already, to ``path`` (by default into the run's own folder)."""
     path = data.folder / PAGE if path is None else page_path(path)
-    content = page.build(data)
-    if path.parent.resolve() != data.folder.resolve() and content["repeats"] is not None:
-        # The other repeats' pages lie beside the run, not beside this page.
-        for row in content["repeats"]["rows"]:
-            row["link"] = None
-    return publish(path, render(content, path.parent))
-
-
-def render(content: dict[str, Any], folder: Path | None = None) -> str:
-    """Return the text of a run's page, to be written into ``folder``."""
-    return template("report.html.j2", content, content["drawn"], folder=folder)
+    is_beside = path.parent.resolve() == data.folder.resolve()
+    return write_page(path, page.answer(data, is_beside=is_beside))

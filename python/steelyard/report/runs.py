@@ -56,10 +56,11 @@ def answer(
     return Answer(
         title(run),
         _heading(run, names),
-        [*reasons(run), *sections],
-        lines=[title(run), *(_score_lines(score) if score is not None and is_complete else [])],
-        level=_level(run),
-        verdict="" if run.verdict is not None else "no verdict",
+        sections,
+        lines=[title(run), *(score_lines(score) if score is not None and is_complete else [])],
+        remarks=Remarks(tuple(reasons(run))),
+        level=level_of(run),
+        verdict=word_of(run),
         eyebrow="run",
     )
 
@@ -113,10 +114,10 @@ def repeats_answer(
         figure = Figure(
             None if metric is None else metric.value, unit=None if metric is None else metric.unit
         )
-        word = run.verdict.level.value if run.verdict is not None else str(run.status)
-        rows.append((run.series.index, Cell(text, figure=figure), Cell(word, level=_level(run)), _why(run)))
+        verdict = Cell(word_of(run), level=level_of(run))
+        rows.append((run.series.index, Cell(text, figure=figure), verdict, _why(run)))
     unit = metric_unit(name, first.metrics[name]) if name else None
-    median, note = _median(values, unit)
+    median, note = median_text(values, unit)
     return Answer(
         "Repeats",
         median,
@@ -124,7 +125,7 @@ def repeats_answer(
         lines=[
             f"{first.benchmark} · {first.tier} · {len(runs)} repeats",
             note,
-            *(_score_lines(score) if score is not None else []),
+            *(score_lines(score) if score is not None else []),
         ],
         rows=len(rows),
         eyebrow="run",
@@ -137,13 +138,18 @@ def title(run: Run) -> str:
     return f"{run.benchmark} · {run.tier}{repeat} · {run.run_id}"
 
 
-def reasons(run: Run) -> list[Section]:
+def reasons(run: Run) -> list[Remark]:
     """Return the checks that object to a run."""
-    if run.verdict is None or not run.verdict.reasons:
-        return []
     describes = declaration.of_run(run.benchmark).describes
-    remarks = tuple(_reason(check, describes=describes) for check in run.verdict.reasons)
-    return [Section("checks", "Checks that object", (Remarks(remarks),))]
+    found = run.verdict.reasons if run.verdict is not None else []
+    return [_reason(check, describes=describes) for check in found]
+
+
+def word_of(run: Run) -> str:
+    """Return the verdict of a run in a word."""
+    if run.verdict is None:
+        return "running" if run.status is RunStatus.RUNNING else "incomplete"
+    return run.verdict.level.value
 
 
 def _reason(check: Check, *, describes: bool) -> Remark:
@@ -161,11 +167,12 @@ def _heading(run: Run, names: Sequence[str]) -> str:
     return fmt.plain(headline_text(names[0], run.metrics[names[0]], run.benchmark))
 
 
-def _level(run: Run) -> str:
+def level_of(run: Run) -> str:
+    """Return the level of a run's verdict, ``incomplete`` without one."""
     return "incomplete" if run.verdict is None else run.verdict.level.value
 
 
-def _score_lines(score: Score | Refusal) -> list[str]:
+def score_lines(score: Score | Refusal) -> list[str]:
     """Return the score and the notes that qualify it, or why there is none."""
     if isinstance(score, Refusal):
         return [f"no score: {score.reason}"]
@@ -207,7 +214,7 @@ def finding_remark(finding: Finding, gain: str = "") -> Remark:
     return Remark(claim_with_share(finding), "•", details=tuple(details))
 
 
-def _median(values: Sequence[float], unit: str | None) -> tuple[str, str]:
+def median_text(values: Sequence[float], unit: str | None) -> tuple[str, str]:
     """Return the median with its interval, and what is not known of it."""
     if len(values) < 2:
         return "fewer than two repeats have a result", "the spread is unknown"

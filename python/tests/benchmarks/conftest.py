@@ -1,5 +1,6 @@
-"""Real runs, as the tests of the framework make them."""
+"""Real runs and a real browser, as the tests of the framework and of pages have them."""
 
 from tests.bench.conftest import runner
+from tests.report.conftest import browser
 
-__all__ = ["runner"]
+__all__ = ["browser", "runner"]

@@ -32,5 +32,5 @@ def test_a_check_of_another_version_has_no_side() -> None:
 
 def test_the_page_of_a_run_shows_both_bounds(tmp_path: Path) -> None:
     text = html.write(write_run(tmp_path / "run")).read_text(encoding="utf-8")
-    section = text[text.index('<details id="checks"') :].partition("</details>")[0]
+    section = text[text.index('<section id="checks"') :].partition("</section>")[0]
     assert "suspect above 0.001 %, invalid above 0.1 %" in section

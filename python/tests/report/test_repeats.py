@@ -7,6 +7,7 @@ import pytest
 
 from steelyard.records import Cpus, Metric, Orchestrator, Parameter, Run, RunStatus, Series, read, write
 from steelyard.report import html, model, page
+from steelyard.report.answer import Section
 from tests.report.runs import write_run
 
 FEED = {
@@ -15,13 +16,12 @@ FEED = {
 }
 
 
-def repeats(folder: Path) -> dict[str, Any] | None:
+def repeats(folder: Path) -> Section | None:
     data = model.gather(folder)
     try:
-        found: dict[str, Any] | None = page.build(data)["repeats"]
+        return next((one for one in page.answer(data).sections if one.anchor == "repeats"), None)
     finally:
         data.close()
-    return found
 
 
 def test_a_member_of_a_suite_shows_its_own_figure(tmp_path: Path) -> None:
@@ -44,9 +44,12 @@ def test_repeats_of_a_member_are_of_that_member(tmp_path: Path) -> None:
     mine = [read(Run, tmp_path / f"tao-{index}" / "run.json") for index in (1, 2)]
     found = repeats(tmp_path / "tao-1")
     assert found is not None
-    assert [row["run_id"] for row in found["rows"]] == ["tao-1", "tao-2"]
-    assert [row["value"] for row in found["rows"]] == [run.metrics["requests_per_s"].value for run in mine]
-    assert found["summary"].replace("\u202f", " ").startswith("Median 177 k/s")
+    rows = found.tables[0].rows
+    assert [row[0].href for row in rows] == ["", "../tao-2/report.html"]
+    assert [float(row[2].raw.split()[0]) for row in rows] == [
+        run.metrics["requests_per_s"].value for run in mine
+    ]
+    assert found.intro.replace("\u202f", " ").startswith("Median 177 k/s")
 
 
 SETTINGS = {

@@ -53,6 +53,7 @@ class Plain:
 def parts_of(answer: Answer) -> Iterator[Plain | str]:
     """Yield what an answer says and its tables, each under its own title or its section's."""
     said = [answer.heading, answer.verdict or answer.level or "", *answer.lines, *answer.cautions]
+    said += [line for item in (answer.remarks.items if answer.remarks else ()) for line in _remark(item)]
     for section in answer.sections:
         said.append(section.intro)
         for block in _with_maps(section.blocks):

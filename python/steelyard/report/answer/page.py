@@ -25,6 +25,7 @@ from steelyard.report.answer import (
     Heat,
     Links,
     Notes,
+    Output,
     Paragraph,
     Remarks,
     Section,
@@ -33,6 +34,7 @@ from steelyard.report.answer import (
     Timeline,
 )
 from steelyard.report.template import publish, template
+from steelyard.report.unmeasured import unmeasured
 
 
 def write_page(path: Path, answer: Answer) -> Path:
@@ -48,7 +50,9 @@ def render(answer: Answer, *, folder: Path | None = None) -> str:
     nonce = secrets.token_urlsafe(16)
     # A heading without anything under it says nothing.
     sections = [
-        section for section in answer.sections if any(not _is_empty(block) for block in section.blocks)
+        section
+        for section in answer.sections
+        if section.missing or any(not _is_empty(block) for block in section.blocks)
     ]
     charts = [
         block
@@ -64,6 +68,9 @@ def render(answer: Answer, *, folder: Path | None = None) -> str:
         "heading": answer.heading or answer.title,
         "lines": [line for line in answer.lines if line],
         "eyebrow": answer.eyebrow,
+        "up": answer.up,
+        "figure": answer.figure,
+        "remarks": None if answer.remarks is None else answer.remarks.items,
         "level": answer.level,
         "verdict": answer.verdict,
         "cautions": list(answer.cautions),
@@ -76,10 +83,10 @@ def render(answer: Answer, *, folder: Path | None = None) -> str:
     return template(
         "answer.html.j2",
         content,
-        {"charts": [chart.spec() for chart in charts]},
+        {**answer.time_axis, "charts": [chart.spec() for chart in charts]},
         folder=folder,
         nonce=nonce,
-        styles=("tax.css", "answer.css"),
+        styles=("tax.css", "counters.css", "answer.css"),
     )
 
 
@@ -99,7 +106,9 @@ def _section(section: Section, nonce: str) -> dict[str, Any]:
         "title": section.title,
         "intro": section.intro,
         "grid": section.grid,
+        "small": section.small,
         "blocks": blocks,
+        "unmeasured": unmeasured(section.missing),
     }
 
 
@@ -111,7 +120,9 @@ def _block(block: Block, nonce: str) -> dict[str, Any]:
     if isinstance(block, Notes):
         return {"kind": "notes", "title": block.title, "items": block.items}
     if isinstance(block, Remarks):
-        return {"kind": "remarks", "items": block.items}
+        return {"kind": "cards" if block.are_cards else "remarks", "items": block.items}
+    if isinstance(block, Output):
+        return {"kind": "output", "title": block.title, "text": block.text}
     if isinstance(block, Tiles):
         return {"kind": "tiles", "items": block.items}
     if isinstance(block, Links):

@@ -102,8 +102,9 @@ def table(
     *,
     title: str = "",
     caption: str = "",
+    closed: bool = False,
 ) -> Table:
-    """Return a table of plain values.
+    """Return a table of plain values; ``closed`` on a page until it is opened.
 
     A value is a number (written in its column's unit, three digits), a `Figure`, a text, a truth, None (a
     dash) or a ready `Cell`. A column given by its name alone holds texts.
@@ -114,7 +115,7 @@ def table(
         if len(row) != len(heads):
             raise ValueError(f"a row of {len(row)} cells under {len(heads)} columns: {row!r}")
         made.append(tuple(cell(value, head) for value, head in zip(row, heads, strict=True)))
-    return Table(heads, tuple(made), title, caption)
+    return Table(heads, tuple(made), title, caption, closed=closed)
 
 
 def grid(

@@ -38,6 +38,8 @@ def terminal(answer: Answer) -> RenderableType:
         parts.append(_styled(answer.verdict or answer.level, _STYLES[answer.level]))
     parts += [_styled(line, "dim") for line in answer.lines if line]
     parts += [_styled(f"! {caution}", "yellow") for caution in answer.cautions]
+    if answer.remarks is not None and answer.remarks.items:
+        parts += [Text(), _remarks(answer.remarks)]
     for section in (section for section in answer.sections if section.on_terminal):
         made: list[RenderableType] = []
         for block in section.blocks:

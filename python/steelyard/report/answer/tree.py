@@ -65,6 +65,14 @@ class Links:
 
 
 @dataclass(frozen=True)
+class Output:
+    """What a program printed, line by line as it did."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Remark:
     """A sentence after a word that says of what kind it is, and named details."""
 
@@ -72,14 +80,22 @@ class Remark:
     mark: str = ""
     level: str | None = None
     details: tuple[tuple[str, str], ...] = ()
+    figures: tuple[Tile, ...] = ()
+    """What it rests on, which a page shows; the note of each is its bound."""
+    hint: str = ""
+    """What stands behind it, for whoever points at it on a page."""
 
 
 @dataclass(frozen=True)
 class Remarks:
-    """Remarks below each other. ``columns`` names mark and sentence where CSV has them as its table."""
+    """Remarks below each other. ``columns`` names mark and sentence where CSV has them as its table.
+
+    ``are_cards`` sets them apart on a page, each with its figures.
+    """
 
     items: tuple[Remark, ...]
     columns: tuple[str, str] | None = None
+    are_cards: bool = False
 
     @property
     def as_table(self) -> Table | None:
@@ -94,18 +110,22 @@ class Remarks:
         return table([Column(name, is_text=True) for name in (*self.columns, *names)], rows)
 
 
-Block = Table | Chart | Timeline | Heat | Paragraph | Notes | Remarks | Fragment | Tiles | Links
+Block = Table | Chart | Timeline | Heat | Paragraph | Notes | Remarks | Output | Fragment | Tiles | Links
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it, in reading order; ``grid`` puts charts side by side."""
+    """A heading and what stands under it, in reading order.
+
+    ``grid`` puts charts side by side, ``small`` many of them.
+    """
 
     anchor: str
     title: str
     blocks: tuple[Block, ...]
     intro: str = ""
     grid: bool = False
+    small: bool = False
     on_terminal: bool = True
     """Whether a terminal shows it, too: a page has room for more."""
     missing: tuple[tuple[str, str], ...] = ()
@@ -151,6 +171,14 @@ class Answer:
     command_title: str = "Shown by"
     source: str = "a fleet's store"
     """Where its data are from."""
+    figure: Tile | None = None
+    """The figure of the heading and its noun, which a page sets apart."""
+    remarks: Remarks | None = None
+    """What stands against it."""
+    up: tuple[str, str] | None = None
+    """Text and address of the page that leads to this one."""
+    time_axis: Mapping[str, Any] = field(default_factory=dict)
+    """What its charts over time have in common: ``zero`` in words and ``phases``."""
 
 
 def store_notes(
