@@ -134,7 +134,7 @@ _DISTRIBUTION = {
 @query(
     "cpi specs",
     group="Show normal CPI, outliers, and the tasks that cause them (CPI2).",
-    schema=_SPECS,
+    result=_SPECS,
     expressions="steelyard.fleet.cpi.expressions:SPECS",
     examples=("", "--threshold gev --job search", "--write"),
 )
@@ -169,7 +169,7 @@ def specs(
 
 @query(
     "cpi outliers",
-    schema=_OUTLIERS,
+    result=_OUTLIERS,
     expressions="steelyard.fleet.cpi.expressions:OUTLIERS",
     examples=("", "--specs computed --job search"),
 )
@@ -201,7 +201,7 @@ def outliers(
 
 @query(
     "cpi incidents",
-    schema=_INCIDENTS,
+    result=_INCIDENTS,
     expressions="steelyard.fleet.cpi.expressions:INCIDENTS",
     examples=("", "--all --rule paper", "--job search --report incidents.html"),
 )
@@ -268,7 +268,7 @@ def incidents(
 
 @query(
     "cpi distribution",
-    schema=_DISTRIBUTION,
+    result=_DISTRIBUTION,
     expressions="steelyard.fleet.cpi.expressions:DISTRIBUTION",
     examples=("--job search", "--platform rome --report cpi.html"),
 )

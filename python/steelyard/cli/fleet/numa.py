@@ -54,7 +54,7 @@ def _scored(function: str, *more: Any) -> Any:
 
 @query(
     "numa",
-    schema=_SCHEMA,
+    result=_SCHEMA,
     expressions={
         "numa days": _scored("days"),
         "numa bins": _scored("bins_of"),

@@ -68,7 +68,7 @@ _PAIR = {
 
 @query(
     "pressure",
-    schema=_PRESSURE,
+    result=_PRESSURE,
     expressions={
         "pressure": over("steelyard.fleet.pressure:job_pressure", *_TABLES),
     },
@@ -85,7 +85,7 @@ def pressure(store: Store, job: Jobs = None) -> Answer:
 
 @query(
     "pair",
-    schema=_PAIR,
+    result=_PAIR,
     expressions={
         "pair whole": over("steelyard.fleet.placement.company:whole", "task_samples"),
         "pair jobs": over("steelyard.fleet.placement.company:numbered", "task_samples"),

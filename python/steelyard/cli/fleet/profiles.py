@@ -114,7 +114,7 @@ def register(app: typer.Typer) -> None:
 
 @query(
     "top",
-    schema=_TOP,
+    result=_TOP,
     expressions="steelyard.fleet.profiles.expressions:TOP",
     examples=("", "--by category --job search", "--where label.config=candidate --report top.html"),
 )
@@ -149,7 +149,7 @@ def top(
 
 @query(
     "diff",
-    schema=_DIFF,
+    result=_DIFF,
     expressions="steelyard.fleet.profiles.expressions:DIFF",
     examples=(
         "label.config=stock label.config=candidate",

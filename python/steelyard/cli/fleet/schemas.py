@@ -19,6 +19,8 @@ from pydantic import TypeAdapter
 from steelyard._base import schemas_dir
 from steelyard.cli.fleet.query import named
 from steelyard.cli.fleet.registry import queries
+from steelyard.fleet.answer import FleetAnswer
+from steelyard.records import document_schemas
 
 _TABLE_CHECK = {
     **dict.fromkeys(("files", "rows", "replaced_files", "bad_rows", "repeated_rows"), "count"),
@@ -57,13 +59,17 @@ _KINDS: dict[str, str] = {"text": "string", "count": "integer", "truth": "boolea
 
 def commands() -> dict[str, Any]:
     """Return the shape of each command's answer, by its name with ``_`` for spaces."""
-    return {**{name.replace(" ", "_"): query.schema for name, query in queries().items()}, **_OTHERS}
+    return {**{name.replace(" ", "_"): query.result for name, query in queries().items()}, **_OTHERS}
 
 
 def schema_of(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what ``command`` prints."""
+    shape = commands()[command]
+    if isinstance(shape, str) and hasattr(named(shape), "KIND"):
+        answer = named(shape) if command in _BARE else FleetAnswer[named(shape)]  # type: ignore[misc]
+        return document_schemas.schema_of(answer, nan_is_null=True)
     definitions: dict[str, Any] = {}
-    schema = _shape(commands()[command], definitions)
+    schema = _shape(shape, definitions)
     if command not in _BARE:
         common = dict(_COMMON) if command != "check" else {"store": "text", "problems": _PROBLEMS}
         for name, field in common.items():
