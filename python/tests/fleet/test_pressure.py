@@ -97,4 +97,4 @@ def test_simulated_jobs_press_where_their_kind_does():
     assert points["search-leaf"] == ("cpu",)
     assert "dram_bandwidth" in points["model-train"]
     assert all(0 < use.mean_ratio < 1 for job in jobs for use in job.resources.values())
-    assert len(jobs[0].uses) == len(RESOURCES)
+    assert len(jobs[0].resources) == len(RESOURCES)
