@@ -19,41 +19,19 @@ from pydantic import TypeAdapter
 from steelyard._base import schemas_dir
 from steelyard.cli.fleet.query import named
 from steelyard.cli.fleet.registry import queries
-from steelyard.fleet.answer import FleetAnswer
-from steelyard.records import document_schemas
-
-_TABLE_CHECK = {
-    **dict.fromkeys(("files", "rows", "replaced_files", "bad_rows", "repeated_rows"), "count"),
-    "bad": [{"reason": "text", "machine": "text?", "rows": "count"}],
-    "doubtful": [{"reason": "text", "machine": "text", "rows": "count"}],
-    "repeated_by": ["text"],
-}
-_PROBLEMS = [{"path": "text", "table": "text", "reason": "text"}]
 
 _OTHERS: dict[str, Any] = {
-    "check": {
-        "clean": "truth",
-        "tables": {"*": _TABLE_CHECK},
-        "renamed_count": "count",
-        "renamed": [{"machine": "text", "task": "text", "jobs": ["text"]}],
-    },
-    "compact": {
-        "store": "text",
-        "removed_leftovers": "count",
-        "tables": {
-            "*": dict.fromkeys(
-                ("files_before", "files_after", "rows", "repeated_rows", "quarantined_rows"), "count"
-            )
-        },
-    },
-    "expire": {"first_kept": "text", "removed": {"*": {"files": "count", "bytes": "count"}}},
+    "check": "steelyard.fleet.store.check:Check",
+    "compact": "steelyard.fleet.store.compact:Compaction",
+    "expire": "steelyard.fleet.store.retention:Expiry",
     "import": "steelyard.fleet.importers.batches:Imported",
-    "symbols_add": ["steelyard.fleet.profiles.symbols:Added"],
+    "symbols_add": "steelyard.fleet.profiles.symbols:SymbolsAdded",
 }
 
+_PROBLEMS = [{"path": "text", "table": "text", "reason": "text"}]
 _COMMON = {"store": "text", "engine": "text", "problems": _PROBLEMS}
 """What every answer of a query says beside it; ``report`` is there with ``--report``."""
-_BARE = ("compact", "expire", "import", "symbols_add")
+_BARE = ("check", "compact", "expire", "import", "symbols_add")
 _KINDS: dict[str, str] = {"text": "string", "count": "integer", "truth": "boolean", "number": "number"}
 
 
@@ -64,6 +42,9 @@ def commands() -> dict[str, Any]:
 
 def schema_of(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what ``command`` prints."""
+    from steelyard.fleet.answer import FleetAnswer
+    from steelyard.records import document_schemas
+
     shape = commands()[command]
     if isinstance(shape, str) and hasattr(named(shape), "KIND"):
         answer = named(shape) if command in _BARE else FleetAnswer[named(shape)]  # type: ignore[misc]
