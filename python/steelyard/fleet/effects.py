@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,16 +43,21 @@ class Effect:
     """What x does to y: y at x = 1 is ``1 + value`` times y at x = 0."""
 
     value: float
+    """The effect, less 1."""
     low: float | None
     """Lower end of the interval, None where there is none."""
     high: float | None
+    """Upper end of it."""
     standard_error: float | None
+    """Of ``value``."""
     p_value: float | None
     """Of no effect, two-sided."""
     samples: int
     """Samples in strata that take part."""
     strata: int
-    clusters: int
+    """Strata that take part."""
+    machines: int
+    """Clusters of samples: machines."""
     reason: str = ""
     """Why there is no interval."""
     freedom: float | None = None
@@ -63,20 +67,6 @@ class Effect:
         """Return the ratio of y at ``x`` to y at 0, with its interval."""
         ends = [None if end is None else 1 + end * x for end in (self.low, self.high)]
         return 1 + self.value * x, ends[0], ends[1]
-
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "standard_error": self.standard_error,
-            "p_value": self.p_value,
-            "samples": self.samples,
-            "strata": self.strata,
-            "machines": self.clusters,
-            "reason": self.reason,
-        }
 
 
 def stratified_effect(
@@ -134,7 +124,7 @@ def _stratified(
         p_value=None,
         samples=round(float(n[used].sum())),
         strata=int(used.sum()),
-        clusters=count,
+        machines=count,
     )
     if count < 2:
         return replace(bare, reason="samples of one machine only")

@@ -19,10 +19,11 @@ Not here: pairs of jobs (``placement.pair``), drawing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from steelyard._base import ResultSaysNoError
+from steelyard._base.documents import NOT_PRINTED, printed
 from steelyard.analyze.pressure.intensities import THRESHOLDS
 from steelyard.fleet.store.row_checks import BEYOND
 from steelyard.telemetry.deferred import ibis
@@ -153,31 +154,27 @@ def job_pressure(task_samples: Any, machine_samples: Any, machines: Any, jobs: S
 class Use:
     """One resource of one job."""
 
-    resource: str
+    resource: str = field(metadata=NOT_PRINTED)
     mean_ratio: float | None
     """Of the machine's limit, by all tasks of the job on a machine, over its machine-minutes."""
     sd_ratio: float | None
+    """Standard deviation of it."""
     max_ratio: float | None
+    """Largest of it."""
     fits: float | None
     """How many times the job's mean use fits below the threshold."""
     is_pressure: bool
-    past_ratio: float | None
+    """Whether it is a pressure point of the job."""
+    machine_past_threshold_ratio: float | None
     """Share of the job's machine-minutes with the machine past the threshold, whoever used it."""
-    reason: str = ""
-    """Why there is no figure."""
+    missing: str = ""
+    """Why there is no figure, empty where there is one."""
 
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "mean_ratio": self.mean_ratio,
-            "sd_ratio": self.sd_ratio,
-            "max_ratio": self.max_ratio,
-            "threshold_ratio": THRESHOLDS[self.resource],
-            "fits": self.fits,
-            "is_pressure": self.is_pressure,
-            "machine_past_threshold_ratio": self.past_ratio,
-            "missing": self.reason,
-        }
+    @property
+    @printed
+    def threshold_ratio(self) -> float:
+        """Return the share of a limit from which the resource presses."""
+        return THRESHOLDS[self.resource]
 
 
 @dataclass(frozen=True)
@@ -185,36 +182,39 @@ class JobPressure:
     """One row of the matrix."""
 
     job: str
+    """The job."""
     machines: int
-    minutes: int
+    """Machines that it runs on."""
+    machine_minutes: int
     """Machine-minutes with the job."""
     tasks_per_machine: float
-    uses: tuple[Use, ...]
-    """In the order of `RESOURCES`."""
+    """Its tasks on a machine, on average."""
+    resources: dict[str, Use]
+    """By resource."""
 
     @property
-    def points(self) -> tuple[str, ...]:
+    @printed
+    def pressure_points(self) -> tuple[str, ...]:
         """The job's pressure points."""
-        return tuple(use.resource for use in self.uses if use.is_pressure)
+        return tuple(use.resource for use in self.resources.values() if use.is_pressure)
 
     def mean(self, resource: str) -> float | None:
         """Return the mean share of a resource's limit."""
-        return next(use.mean_ratio for use in self.uses if use.resource == resource)
+        return self.resources[resource].mean_ratio
 
     def means(self) -> dict[str, float | None]:
         """Return the mean share of each resource's limit."""
         return {name: self.mean(name) for name in RESOURCES}
 
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "job": self.job,
-            "machines": self.machines,
-            "machine_minutes": self.minutes,
-            "tasks_per_machine": self.tasks_per_machine,
-            "pressure_points": list(self.points),
-            "resources": {use.resource: use.document() for use in self.uses},
-        }
+
+@dataclass(frozen=True)
+class FleetPressure:
+    """Everything that ``steelyard fleet pressure`` answers."""
+
+    KIND: ClassVar[str] = "fleet_pressure"
+
+    jobs: Sequence[JobPressure]
+    """By name."""
 
 
 def pressure(
@@ -258,14 +258,14 @@ def _job(row: dict[str, Any], known: dict[str, bool]) -> JobPressure:
                 max_ratio=row[f"{name}_max"],
                 fits=fits.get(name),
                 is_pressure=least is not None and fits.get(name, float("inf")) <= NEAR * least,
-                past_ratio=row[f"{name}_past"],
-                reason=reason,
+                machine_past_threshold_ratio=row[f"{name}_past"],
+                missing=reason,
             )
         )
     return JobPressure(
         job=row["job"],
         machines=int(row["machines"]),
-        minutes=int(row["minutes"]),
+        machine_minutes=int(row["minutes"]),
         tasks_per_machine=row["tasks"] / row["minutes"],
-        uses=tuple(uses),
+        resources={use.resource: use for use in uses},
     )

@@ -34,7 +34,6 @@ _SIMPLE: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
     int: {"type": "integer"},
     bool: {"type": "boolean"},
-    float: {"type": "number"},
     type(None): {"type": "null"},
     None: {"type": "null"},
     Any: {},
@@ -59,9 +58,12 @@ def kind_of(result: Any) -> str:
     raise TypeError(f"{result} names no kind")
 
 
-def schema_of(result: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a dataclass that names its kind, or of an envelope of one."""
-    made = _Schemas()
+def schema_of(result: Any, *, nan_is_null: bool = False) -> dict[str, Any]:
+    """Return the JSON Schema of a dataclass that names its kind, or of an envelope of one.
+
+    ``nan_is_null`` is for results whose numbers may be missing by not being finite.
+    """
+    made = _Schemas("number", "null") if nan_is_null else _Schemas("number")
     schema = made.object_of(result)
     schema["properties"] |= {
         "kind": {"const": kind_of(result)},
@@ -76,12 +78,15 @@ def schema_of(result: Any) -> dict[str, Any]:
 class _Schemas:
     """Makes schemas of types, and collects those that have a name."""
 
-    def __init__(self) -> None:
+    def __init__(self, *numbers: str) -> None:
         self.definitions: dict[str, Any] = {}
+        self._number = {"type": numbers[0] if len(numbers) == 1 else list(numbers)}
         self._known: dict[str, Any] = {}
 
     def of(self, kind: Any) -> dict[str, Any]:
         """Return the schema of values of a type. Raises TypeError for one that JSON has no values of."""
+        if kind is float:
+            return dict(self._number)
         if isinstance(kind, typing.Hashable) and kind in _SIMPLE:
             return dict(_SIMPLE[kind])
         origin, arguments = typing.get_origin(kind), typing.get_args(kind)

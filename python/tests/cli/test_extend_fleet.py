@@ -98,7 +98,7 @@ def test_the_guides_query_has_all_that_queries_have(install, store, tmp_path, mo
         (None, "again = fleet_usage:usage\n", "usage (fleet_usage:usage) has the name of another query"),
         (
             "from steelyard.cli.fleet.query import query\n"
-            '@query("usage", schema={}, expressions={}, examples=())\n'
+            '@query("usage", result="fleet_usage:Usage", expressions={}, examples=())\n'
             "def usage(store, least): pass\n",
             "",
             "usage (fleet_usage:usage) cannot be imported: parameter least of usage has no type",

@@ -10,6 +10,7 @@ from steelyard._base import schemas_dir
 from steelyard.cli.fleet.registry import queries
 from steelyard.cli.fleet.schemas import commands, schema_of, schema_text
 from steelyard.cli.main import invoke
+from tests.cli.test_documents import closed
 from tests.fleet.simulated import simulated_store
 
 
@@ -35,7 +36,7 @@ CALLS = {
 
 
 def validator(command: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(schema_of(command))
+    return jsonschema.Draft202012Validator(closed(schema_of(command)))
 
 
 @pytest.mark.parametrize("command", commands())

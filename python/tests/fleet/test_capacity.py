@@ -5,6 +5,7 @@ import json
 import pytest
 
 from steelyard._base import ResultSaysNoError, UsageError
+from steelyard._base.documents import as_document
 from steelyard.fleet.capacity.frequency import frequency_of_fleet
 from steelyard.fleet.capacity.smt import used_of_fleet
 from tests.fleet.rue.rue_samples import NOON, table_of, tables_of
@@ -95,7 +96,7 @@ def test_unknown_cores_and_four_threads_say_why():
     assert "cores" in unknown.missing
     (four,) = used([sample(cores=16)]).platforms
     assert "two threads a core, not 4" in four.missing
-    json.dumps(used([sample(cores=None)]).document(), allow_nan=False)
+    json.dumps(as_document(used([sample(cores=None)])), allow_nan=False)
 
 
 def test_wrong_uplifts_are_reported():
@@ -142,7 +143,7 @@ def test_cycles_stand_in_for_a_frequency_and_nothing_is_missing_with_reason():
     assert "no reference frequency" in unbought.missing
     mixed = lost([sample(cpu_s=10.0), sample(cpu_s=10.0, frequency_hz=2e9)]).total
     assert (mixed.frequency_hz, mixed.no_frequency) == (2e9, 1)
-    json.dumps(lost([sample(cpu_s=10.0)]).document(), allow_nan=False)
+    json.dumps(as_document(lost([sample(cpu_s=10.0)])), allow_nan=False)
 
 
 def test_a_machine_seen_often_counts_once():

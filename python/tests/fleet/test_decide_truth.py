@@ -42,7 +42,7 @@ def test_the_misleading_rollout_is_refused_and_its_groups_are_right(folder, stor
     result = compare(tasks, replace(ASKED, jobs=(truth["job"],)))
     (one,) = result.comparisons
     assert one.total.paradox
-    assert result.is_refused
+    assert result.total_refused
     assert one.decision is Decision.DO_NOT
     assert one.choice.factors[0] == truth["group_label"]
     assert one.total.speedup.value == pytest.approx(truth["total_cpu_speedup"], rel=0.03)

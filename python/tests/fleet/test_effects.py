@@ -52,7 +52,7 @@ def test_without_noise_the_effect_is_exact_whatever_the_bases():
     assert one.value == pytest.approx(0.4)
     assert one.low == pytest.approx(0.4)
     assert one.strata == 3
-    assert one.clusters == 12
+    assert one.machines == 12
     assert one.at(0.5)[0] == pytest.approx(1.2)
 
 

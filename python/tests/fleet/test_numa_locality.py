@@ -42,29 +42,29 @@ def _numa(columns, **options):
 def test_published_effect_is_found_with_its_shape():
     # Gmail backend: 1.15x at a score of 0.5, falling to 1.0x at 1 (NUMA paper, Figure 3).
     answer = _numa(_samples(np.random.default_rng(1)))
-    cpi = next(one for one in answer.localities if one.metric == "cpi")
+    cpi = next(one for one in answer.effects if one.metric == "cpi")
     ratio, low, high = cpi.effect.at(0.5)
     assert low <= 1.15 <= high
     assert high - low < 0.06
     assert ratio == pytest.approx(1.15, abs=0.03)
     figure = next(one for one in answer.figures if one.metric == "cpi")
-    ratios = [ratio for ratio in figure.ratios if ratio is not None]
+    ratios = [ratio for ratio in figure.ratio if ratio is not None]
     assert ratios[-1] == pytest.approx(1.0)
     assert all(left > right - 0.02 for left, right in pairwise(ratios)), "falls with locality"
-    assert all(0.05 < sd < 0.6 for sd in figure.deviations if sd is not None)
+    assert all(0.05 < sd < 0.6 for sd in figure.sd if sd is not None)
     # Latency has the same trend under wide noise.
     latency = next(one for one in answer.figures if one.metric == "latency_mean")
-    assert max(latency.deviations[-2:]) > 2 * max(figure.deviations[-2:])
+    assert max(latency.sd[-2:]) > 2 * max(figure.sd[-2:])
     assert answer.missing == {"99th percentile of latency": "no job of the selection exports it"}
 
 
 def test_load_that_moves_pages_home_hides_the_effect_from_raw_samples_only():
     answer = _numa(_samples(np.random.default_rng(2), migrates=0.9))
-    cpi = next(one for one in answer.localities if one.metric == "cpi")
+    cpi = next(one for one in answer.effects if one.metric == "cpi")
     assert cpi.effect.low <= 0.3 <= cpi.effect.high
-    assert cpi.raw.value < 0.1
+    assert cpi.raw_effect.value < 0.1
     assert cpi.disagreement
-    assert cpi.correlation > -0.1
+    assert cpi.raw_correlation > -0.1
 
 
 def test_scores_are_counted_by_day_and_bin():
@@ -74,9 +74,9 @@ def test_scores_are_counted_by_day_and_bin():
         for score in scores
     ]
     answer = numa(Fleet().put("task_samples", [*rows, {"numa_score": None}]).table("task_samples"))
-    assert answer.dates == ("2026-01-01", "2026-01-02")
-    assert answer.spread[0] == (0, 0, 0, 2, 0, 0, 0, 0, 0, 1)
-    assert answer.spread[1][9] == 2
+    assert [day.date for day in answer.days] == ["2026-01-01", "2026-01-02"]
+    assert answer.days[0].samples == (0, 0, 0, 2, 0, 0, 0, 0, 0, 1)
+    assert answer.days[1].samples[9] == 2
     assert answer.samples == 5
     with pytest.raises(ResultSaysNoError, match="no sample has a NUMA score"):
         numa(Fleet().put("task_samples", [{"numa_score": None}]).table("task_samples"))
@@ -102,7 +102,7 @@ def test_the_simulators_truth_is_within_the_intervals():
     truth = {one["job"]: one["numa_effect"] for one in truth_of(store)["numa"]["effects"]}
     with open_store(str(store)) as source:
         answer = numa(source.table("task_samples"))
-    found = {one.job: one.effect for one in answer.localities if one.metric == "cpi"}
+    found = {one.job: one.effect for one in answer.effects if one.metric == "cpi"}
     assert truth
     for job, effect in truth.items():
         assert found[job].low <= effect <= found[job].high, (job, effect, found[job])

@@ -41,37 +41,39 @@ def test_shares_are_of_all_tasks_of_a_job_on_a_machine():
     ]
     fleet = Fleet().put("task_samples", tasks).put("machine_samples", samples).put("machines", [MACHINE])
     jobs = {job.job: job for job in _pressure(fleet)}
-    uses = {use.resource: use for use in jobs["search"].uses}
+    uses = jobs["search"].resources
     # Minute one: 1.6 of 8 CPUs by two tasks; minute two: 4.8 of 8.
     assert uses["cpu"].mean_ratio == pytest.approx((0.2 + 0.6) / 2)
     assert uses["cpu"].max_ratio == pytest.approx(0.6)
     assert uses["cpu"].fits == pytest.approx(THRESHOLDS["cpu"] / 0.4)
-    assert uses["cpu"].past_ratio == pytest.approx(0.5), "the machine was busy in one of its two minutes"
+    assert uses["cpu"].machine_past_threshold_ratio == pytest.approx(0.5), (
+        "the machine was busy in one of its two minutes"
+    )
     assert uses["dram_capacity"].mean_ratio == pytest.approx(0.2), (
         "the minute without a figure does not count"
     )
     assert uses["dram_bandwidth"].mean_ratio == pytest.approx(400 * 64 / 10 / 6400)
     assert uses["disk_bandwidth"].mean_ratio == pytest.approx(300 / 10 / 100)
     assert uses["network"].mean_ratio == pytest.approx(0.1)
-    assert uses["network"].past_ratio is None
+    assert uses["network"].machine_past_threshold_ratio is None
     # CPU fits 1.9 times, memory bandwidth 1.75, disk 2.3: all within a quarter but the disk.
-    assert jobs["search"].points == ("cpu", "dram_bandwidth")
+    assert jobs["search"].pressure_points == ("cpu", "dram_bandwidth")
     assert jobs["search"].tasks_per_machine == pytest.approx(1.5)
-    assert jobs["other"].points == ("cpu",)
+    assert jobs["other"].pressure_points == ("cpu",)
 
 
 def test_missing_is_said_and_never_zero():
     bare = {"threads": 8, "memory_bytes": 1000}
     fleet = Fleet().put("task_samples", [_task()]).put("machines", [bare])
     (job,) = _pressure(fleet)
-    uses = {use.resource: use for use in job.uses}
+    uses = job.resources
     assert uses["disk_bandwidth"].mean_ratio is None
-    assert uses["disk_bandwidth"].reason == "disk: no disk_limit_bytes_per_s of its machines"
+    assert uses["disk_bandwidth"].missing == "disk: no disk_limit_bytes_per_s of its machines"
     assert uses["dram_bandwidth"].fits is None
-    assert uses["cpu"].reason == ""
+    assert uses["cpu"].missing == ""
     fleet = Fleet().put("task_samples", [_task()]).put("machines", [MACHINE])
     (job,) = _pressure(fleet)
-    assert {use.resource: use.reason for use in job.uses}["network"] == "network: tasks have no network_bytes"
+    assert job.resources["network"].missing == "network: tasks have no network_bytes"
     with pytest.raises(ResultSaysNoError, match="no samples of tasks"):
         _pressure(Fleet())
 
@@ -82,17 +84,17 @@ def test_the_newest_look_at_a_machine_counts_and_none_leaves_it_unknown():
     jobs = {job.job: job for job in _pressure(Fleet().put("task_samples", tasks).put("machines", looks))}
     assert jobs["search"].mean("cpu") == pytest.approx(0.8 / 16)
     assert jobs["lost"].mean("cpu") is None
-    assert jobs["lost"].points == ()
+    assert jobs["lost"].pressure_points == ()
 
 
 def test_simulated_jobs_press_where_their_kind_does():
     # As the paper's matrix: a cache on DRAM capacity and network, a row store on the disk, search on CPU.
     with open_store(str(simulated_store())) as source:
         jobs = pressure(*(source.table(n) for n in ("task_samples", "machine_samples", "machines")))
-    points = {job.job: job.points for job in jobs}
+    points = {job.job: job.pressure_points for job in jobs}
     assert set(points["cache-tier"]) == {"dram_capacity", "network"}
     assert points["row-store"] == ("disk_bandwidth",)
     assert points["search-leaf"] == ("cpu",)
     assert "dram_bandwidth" in points["model-train"]
-    assert all(0 < use.mean_ratio < 1 for job in jobs for use in job.uses)
-    assert len(jobs[0].uses) == len(RESOURCES)
+    assert all(0 < use.mean_ratio < 1 for job in jobs for use in job.resources.values())
+    assert len(jobs[0].resources) == len(RESOURCES)

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +103,7 @@ class Prediction:
 class Skill:
     """How good predictions are."""
 
-    pairs: int
+    observed_pairs: int
     """Observed ones that it was learnt from."""
     error: float | None
     """Root of the mean squared error when each observed pair is predicted from the others."""
@@ -112,17 +112,7 @@ class Skill:
     weights: dict[str, float]
     """Theta by resource."""
     reason: str = ""
-    """Why nothing is predicted."""
-
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "observed_pairs": self.pairs,
-            "error": self.error,
-            "skill_ratio": self.skill_ratio,
-            "weights": self.weights,
-            "reason": self.reason,
-        }
+    """Why nothing is predicted, empty where something is."""
 
 
 def predict(

@@ -105,7 +105,7 @@ def _of_fleet(request: ScenarioRequest) -> Locality:
             found = numa(store.table("task_samples"), jobs=[request.job])
         except ResultSaysNoError as error:
             raise ResultSaysNoError(f"job {request.job}: {error.message}", hint=error.hint) from error
-    return finding_of(found.localities, request.job, request.fleet_metric)
+    return finding_of(found.effects, request.job, request.fleet_metric)
 
 
 def show(

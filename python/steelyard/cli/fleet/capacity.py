@@ -30,7 +30,7 @@ Reference = Annotated[str, typer.Option("--reference", help="Reference frequency
 
 @query(
     "smt",
-    schema="steelyard.fleet.capacity.smt:SmtResult",
+    result="steelyard.fleet.capacity.smt:SmtResult",
     expressions={"smt": over("steelyard.fleet.capacity.smt:expression", "machine_samples")},
     examples=("", "--uplift 0.25 --report smt.html"),
 )
@@ -49,7 +49,7 @@ _FREQUENCY = "steelyard.fleet.capacity.frequency"
 
 @query(
     "frequency",
-    schema=f"{_FREQUENCY}:FrequencyResult",
+    result=f"{_FREQUENCY}:FrequencyResult",
     expressions={
         "frequency": over(f"{_FREQUENCY}:expression", "machine_samples", "machines"),
         "frequency by machine": over(f"{_FREQUENCY}:by_machine", "machine_samples", "machines"),

@@ -52,89 +52,10 @@ Job = Annotated[str | None, typer.Option(help="Use only this job.")]
 Platform = Annotated[str | None, typer.Option(help="Use only this platform.")]
 
 
-_RULE = {"outliers": "count", "within_s": "count", "minimum_usage": "number", "specs": "text"}
-_AT_LAG = {
-    **dict.fromkeys(("r", "low", "high", "effective_pairs"), "number"),
-    "pairs": "count",
-    "missing": "text?",
-}
-_CAP = {
-    "victim_cpi": {"*": "number"},
-    "victim_samples": {"*": "count"},
-    "antagonist_usage": {"*": "number"},
-    "threshold_cpi": "number",
-    "cpi_ratio": "number",
-    "recovered": "truth?",
-    "confirmed": "truth?",
-}
-_POINT = (
-    "steelyard.fleet.cpi.truth:Point",
-    dict.fromkeys(("precision", "recall", "victim_recall"), "number"),
-)
-_SPECS = {
-    "settings": {
-        **dict.fromkeys(("threshold_sigmas", "day_weight", "minimum_usage", "gev_quantile"), "number"),
-        **dict.fromkeys(("fewest_tasks", "fewest_samples"), "count"),
-    },
-    "specs": ["steelyard.fleet.cpi.specs:Spec"],
-    "written": "text?",
-}
-_OUTLIERS = {
-    "settings": _RULE,
-    "jobs": [
-        (
-            "steelyard.fleet.cpi.anomalies:JobOutliers",
-            {"anomalous_task_day_ratio": "number", "is_ordinary": "truth"},
-        )
-    ],
-    "anomalous_tasks": "count",
-    "tasks": ["steelyard.fleet.cpi.anomalies:AnomalousTask"],
-}
-_INCIDENTS = {
-    "settings": {
-        **_RULE,
-        **dict.fromkeys(("correlation_s", "align_s"), "count"),
-        "correlation_floor": "number",
-        "rule": "text?",
-        **dict.fromkeys(("evidence_s", "false_name_ratio"), "number?"),
-    },
-    "groups": ["steelyard.fleet.cpi.incident_groups:IncidentGroup"],
-    "incidents": [("steelyard.fleet.cpi.incidents:Incident", {"seen_by": "text", "effect": (_CAP, None)})],
-    "truth_curve": ([_POINT], None),
-    "truth": (_POINT, None),
-}
-_DISTRIBUTION = {
-    "distributions": [
-        {
-            "spec": "steelyard.fleet.cpi.specs:Spec",
-            "bins": {"low": ["number"], "high": ["number"], "weight": ["number"]},
-            "gev": ("steelyard.stats.gev:GevFit", None),
-            **dict.fromkeys(("gev_mean", "gev_sd", "chance_distance"), "number"),
-            **dict.fromkeys(("above_threshold_ratio", "gev_above_threshold_ratio"), "number"),
-            "missing": "text?",
-            "others": [{"name": "text", "distance": "number"}],
-        }
-    ],
-    "gev_quantile": "number",
-    "throughput": [
-        {
-            **dict.fromkeys(("job", "platform", "verdict"), "text"),
-            "spans": "count",
-            "rates": _AT_LAG,
-            "cost": _AT_LAG,
-            "elasticity": ("steelyard.fleet.cpi.throughput:Slope", None),
-            "missing": "text?",
-            "cpi_share": "number",
-        }
-    ],
-    "warnings": ["text"],
-}
-
-
 @query(
     "cpi specs",
     group="Show normal CPI, outliers, and the tasks that cause them (CPI2).",
-    schema=_SPECS,
+    result="steelyard.fleet.cpi.results:SpecsResult",
     expressions="steelyard.fleet.cpi.expressions:SPECS",
     examples=("", "--threshold gev --job search", "--write"),
 )
@@ -169,7 +90,7 @@ def specs(
 
 @query(
     "cpi outliers",
-    schema=_OUTLIERS,
+    result="steelyard.fleet.cpi.results:OutliersResult",
     expressions="steelyard.fleet.cpi.expressions:OUTLIERS",
     examples=("", "--specs computed --job search"),
 )
@@ -201,7 +122,7 @@ def outliers(
 
 @query(
     "cpi incidents",
-    schema=_INCIDENTS,
+    result="steelyard.fleet.cpi.results:IncidentsResult",
     expressions="steelyard.fleet.cpi.expressions:INCIDENTS",
     examples=("", "--all --rule paper", "--job search --report incidents.html"),
 )
@@ -268,7 +189,7 @@ def incidents(
 
 @query(
     "cpi distribution",
-    schema=_DISTRIBUTION,
+    result="steelyard.fleet.cpi.results:DistributionResult",
     expressions="steelyard.fleet.cpi.expressions:DISTRIBUTION",
     examples=("--job search", "--platform rome --report cpi.html"),
 )
@@ -314,7 +235,7 @@ def _settings(
             day_weight=day_weight,
             fewest_tasks=min_tasks,
             fewest_samples=min_samples,
-            sigmas=sigmas,
+            threshold_sigmas=sigmas,
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
@@ -409,7 +330,7 @@ def _thresholds(fleet: Store, samples: Any, settings: SpecSettings, choice: str 
         why = specs[0].missing if specs else "the store has no task samples for these days"
         raise ResultSaysNoError(f"no job has a spec: {why}", hint="see steelyard fleet cpi specs")
     known = [spec for spec in specs if spec.cpi_source is not None]
-    words = f"{len(usable)} specs from the same samples, mean + {settings.sigmas:g} sd"
+    words = f"{len(usable)} specs from the same samples, mean + {settings.threshold_sigmas:g} sd"
     return spec_table(usable), words + _lacking(len(known) - len(usable), len(known))
 
 

@@ -89,7 +89,7 @@ def import_(
         raise UsageError(f"nothing is imported as {kind!r}", hint=", ".join(KINDS))
     done.note_unread()
     if as_json:
-        print_json(done.document())
+        print_json(done)
     else:
         _print(done)
     if not done.rows:

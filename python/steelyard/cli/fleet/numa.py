@@ -17,29 +17,6 @@ if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
     from steelyard.report.answer import Answer
 
-_EFFECT = {
-    **dict.fromkeys(("value", "low", "high", "standard_error", "p_value"), "number"),
-    **dict.fromkeys(("samples", "strata", "machines"), "count"),
-    "reason": "text",
-}
-_SCHEMA = {
-    **dict.fromkeys(("score_bins", "samples", "machines"), "count"),
-    "days": [{"date": "text", "samples": ["count"]}],
-    "figures": [
-        {"job": "text", "metric": "text", "ratio": ["number"], "sd": ["number"], "samples": ["count"]}
-    ],
-    "effects": [
-        {
-            **dict.fromkeys(("job", "metric", "disagreement"), "text"),
-            **dict.fromkeys(("ratio_at_half", "ratio_at_half_low", "ratio_at_half_high"), "number"),
-            "effect": _EFFECT,
-            "raw_effect": (_EFFECT, None),
-            "raw_correlation": "number",
-        }
-    ],
-    "missing": {"*": "text"},
-}
-
 
 def _scored(function: str, *more: Any) -> Any:
     """Return the expression that a function of the query makes of samples with a score."""
@@ -54,7 +31,7 @@ def _scored(function: str, *more: Any) -> Any:
 
 @query(
     "numa",
-    schema=_SCHEMA,
+    result="steelyard.fleet.numa.locality:NumaAnswer",
     expressions={
         "numa days": _scored("days"),
         "numa bins": _scored("bins_of"),

@@ -73,19 +73,15 @@ def answer(
     """
     with opened(store, engine, first, last) as source:
         result: Answer = ask(source, **own)
-        problems = source.problems
-        origin = {"store": source.url, "engine": source.engine.name}
+        problems, url, name = source.problems, source.url, source.engine.name
     # The engine is closed by now: its memory is free for what follows.
     if report is not None:
         _write(report, result, [f"{problem.path}: {problem.reason}" for problem in problems])
     if as_json:
-        from steelyard.cli.output import finite, print_json
+        from steelyard.cli.output import print_json
+        from steelyard.fleet.answer import FleetAnswer
 
-        aside = [
-            {"path": problem.path, "table": problem.table, "reason": problem.reason} for problem in problems
-        ]
-        where = {"report": str(report)} if report is not None else {}
-        print_json(finite({**origin, **result.document, "problems": aside, **where}))
+        print_json(FleetAnswer(url, name, result.result, problems, report))
         return int(result.says_no)
 
     from steelyard.cli.output import output_console

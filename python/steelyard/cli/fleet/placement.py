@@ -60,7 +60,7 @@ def _loads(store: Store) -> Any:
 
 @query(
     "place",
-    schema="steelyard.fleet.placement.plan:PlaceResult",
+    result="steelyard.fleet.placement.plan:PlaceResult",
     expressions={
         "place loads": _loads,
         "place capacities": over("steelyard.fleet.placement.inputs:capacities", "machine_samples"),

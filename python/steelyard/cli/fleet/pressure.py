@@ -16,59 +16,11 @@ if TYPE_CHECKING:
     from steelyard.report.answer import Answer
 
 _TABLES = ("task_samples", "machine_samples", "machines")
-_PRESSURE = {
-    "jobs": [
-        {
-            "job": "text",
-            **dict.fromkeys(("machines", "machine_minutes"), "count"),
-            "tasks_per_machine": "number",
-            "pressure_points": ["text"],
-            "resources": {
-                "*": {
-                    **dict.fromkeys(("mean_ratio", "sd_ratio", "max_ratio"), "number"),
-                    **dict.fromkeys(("threshold_ratio", "fits"), "number"),
-                    "machine_past_threshold_ratio": "number",
-                    "is_pressure": "truth",
-                    "missing": "text",
-                }
-            },
-        }
-    ]
-}
-_PAIR = {
-    "jobs": ["text"],
-    "tolerance_ratio": "number",
-    "alpha": "number",
-    "pairs": [
-        {
-            "jobs": ["text"],
-            **dict.fromkeys(("verdict", "source", "reason"), "text"),
-            "resource_ratios": {"*": "number"},
-            "over": ["text"],
-        }
-    ],
-    "pairs_not_seen": "count",
-    "slowdowns": [
-        {
-            **dict.fromkeys(("job", "beside", "source", "verdict"), "text"),
-            **dict.fromkeys(("cpi_ratio", "low", "high", "p_adjusted"), "number"),
-            **dict.fromkeys(("machines_with", "machines_without"), "count"),
-            "samples": "count?",
-        }
-    ],
-    "prediction": {
-        "observed_pairs": "count",
-        "error": "number",
-        "skill_ratio": "number",
-        "weights": {"*": "number"},
-        "reason": "text",
-    },
-}
 
 
 @query(
     "pressure",
-    schema=_PRESSURE,
+    result="steelyard.fleet.pressure:FleetPressure",
     expressions={
         "pressure": over("steelyard.fleet.pressure:job_pressure", *_TABLES),
     },
@@ -85,7 +37,7 @@ def pressure(store: Store, job: Jobs = None) -> Answer:
 
 @query(
     "pair",
-    schema=_PAIR,
+    result="steelyard.fleet.placement.pair:PairAnswer",
     expressions={
         "pair whole": over("steelyard.fleet.placement.company:whole", "task_samples"),
         "pair jobs": over("steelyard.fleet.placement.company:numbered", "task_samples"),

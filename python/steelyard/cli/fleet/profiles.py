@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -114,7 +114,7 @@ def register(app: typer.Typer) -> None:
 
 @query(
     "top",
-    schema=_TOP,
+    result=_TOP,
     expressions="steelyard.fleet.profiles.expressions:TOP",
     examples=("", "--by category --job search", "--where label.config=candidate --report top.html"),
 )
@@ -149,7 +149,7 @@ def top(
 
 @query(
     "diff",
-    schema=_DIFF,
+    result=_DIFF,
     expressions="steelyard.fleet.profiles.expressions:DIFF",
     examples=(
         "label.config=stock label.config=candidate",
@@ -194,24 +194,17 @@ def add(
     """Add the functions of programs to the store, to name them in profiles of the same build."""
     from steelyard._base import executable
     from steelyard.cli.output import print_json, printable
-    from steelyard.fleet.profiles.symbols import PROGRAM
+    from steelyard.fleet.profiles.symbols import PROGRAM, SymbolsAdded
     from steelyard.fleet.profiles.symbols import add as put
 
     added = put(store, binaries, executable(PROGRAM))
     if as_json:
-        print_json([vars_of(entry) for entry in added])
+        print_json(SymbolsAdded(added))
     else:
         for entry in added:
             line = f"{entry.path}: {entry.symbols:,} functions of {entry.module}, build {entry.build_id}"
             print(printable(line))
     return 0
-
-
-def vars_of(entry: Any) -> dict[str, Any]:
-    """Return the fields of a plain dataclass."""
-    from dataclasses import asdict
-
-    return asdict(entry)
 
 
 def _selection(where: str, platform: Sequence[str] | None, job: Sequence[str] | None) -> Selection:

@@ -36,8 +36,8 @@ class Query:
     """As it is typed: one word, or two where the first is a group such as ``cpi``."""
     ask: Callable[..., Answer]
     """Takes the store and the options."""
-    schema: Any
-    """The shape of ``--json``, in the notation of ``schemas``, without what all queries say."""
+    result: Any
+    """The class of what ``--json`` prints, as ``module:Class``."""
     expressions: Expressions | str
     """What it asks the engine, with its default settings; or where that is, as ``module:attribute``."""
     examples: Sequence[str]
@@ -76,7 +76,7 @@ class Query:
 def query(
     name: str,
     *,
-    schema: Any,
+    result: Any,
     expressions: Expressions | str,
     examples: Sequence[str],
     group: str = "",
@@ -84,7 +84,7 @@ def query(
     """Make a function the query ``name``: its docstring is the help, its parameters after the store the
     options. One that names an option which every query has, such as ``report``, is given its value.
     """
-    return lambda ask: Query(name, ask, schema, expressions, examples, group)
+    return lambda ask: Query(name, ask, result, expressions, examples, group)
 
 
 def over(function: str, *tables: str, **options: Any) -> Callable[[Store], Any]:

@@ -95,7 +95,7 @@ def _of_rollout(function: str) -> Callable[[Store], Any]:
 
 @query(
     "rue",
-    schema=("steelyard.fleet.rue.result:RueResult", {"total_refused": "truth"}),
+    result="steelyard.fleet.rue.result:RueResult",
     expressions={
         "rue": _of_rollout("expression"),
         "rue assignments": _of_rollout("assignments"),

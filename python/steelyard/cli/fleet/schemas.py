@@ -20,50 +20,37 @@ from steelyard._base import schemas_dir
 from steelyard.cli.fleet.query import named
 from steelyard.cli.fleet.registry import queries
 
-_TABLE_CHECK = {
-    **dict.fromkeys(("files", "rows", "replaced_files", "bad_rows", "repeated_rows"), "count"),
-    "bad": [{"reason": "text", "machine": "text?", "rows": "count"}],
-    "doubtful": [{"reason": "text", "machine": "text", "rows": "count"}],
-    "repeated_by": ["text"],
-}
-_PROBLEMS = [{"path": "text", "table": "text", "reason": "text"}]
-
 _OTHERS: dict[str, Any] = {
-    "check": {
-        "clean": "truth",
-        "tables": {"*": _TABLE_CHECK},
-        "renamed_count": "count",
-        "renamed": [{"machine": "text", "task": "text", "jobs": ["text"]}],
-    },
-    "compact": {
-        "store": "text",
-        "removed_leftovers": "count",
-        "tables": {
-            "*": dict.fromkeys(
-                ("files_before", "files_after", "rows", "repeated_rows", "quarantined_rows"), "count"
-            )
-        },
-    },
-    "expire": {"first_kept": "text", "removed": {"*": {"files": "count", "bytes": "count"}}},
+    "check": "steelyard.fleet.store.check:Check",
+    "compact": "steelyard.fleet.store.compact:Compaction",
+    "expire": "steelyard.fleet.store.retention:Expiry",
     "import": "steelyard.fleet.importers.batches:Imported",
-    "symbols_add": ["steelyard.fleet.profiles.symbols:Added"],
+    "symbols_add": "steelyard.fleet.profiles.symbols:SymbolsAdded",
 }
 
+_PROBLEMS = [{"path": "text", "table": "text", "reason": "text"}]
 _COMMON = {"store": "text", "engine": "text", "problems": _PROBLEMS}
 """What every answer of a query says beside it; ``report`` is there with ``--report``."""
-_BARE = ("compact", "expire", "import", "symbols_add")
+_BARE = ("check", "compact", "expire", "import", "symbols_add")
 _KINDS: dict[str, str] = {"text": "string", "count": "integer", "truth": "boolean", "number": "number"}
 
 
 def commands() -> dict[str, Any]:
     """Return the shape of each command's answer, by its name with ``_`` for spaces."""
-    return {**{name.replace(" ", "_"): query.schema for name, query in queries().items()}, **_OTHERS}
+    return {**{name.replace(" ", "_"): query.result for name, query in queries().items()}, **_OTHERS}
 
 
 def schema_of(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what ``command`` prints."""
+    from steelyard.fleet.answer import FleetAnswer
+    from steelyard.records import document_schemas
+
+    shape = commands()[command]
+    if isinstance(shape, str) and hasattr(named(shape), "KIND"):
+        answer = named(shape) if command in _BARE else FleetAnswer[named(shape)]  # type: ignore[misc]
+        return document_schemas.schema_of(answer, nan_is_null=True)
     definitions: dict[str, Any] = {}
-    schema = _shape(commands()[command], definitions)
+    schema = _shape(shape, definitions)
     if command not in _BARE:
         common = dict(_COMMON) if command != "check" else {"store": "text", "problems": _PROBLEMS}
         for name, field in common.items():

@@ -57,7 +57,7 @@ def check(store: StoreUrl, first: From = None, last: To = None, as_json: Json = 
     with opened(store, first=first, last=last) as open_store:
         result = check_store(open_store)
     if as_json:
-        print_json(result.document())
+        print_json(result)
     else:
         _print_check(result)
     return int(ExitCode.OK if result.clean else ExitCode.NO)
@@ -75,26 +75,27 @@ def _print_check(result: Check) -> None:
         # Names of machines, tasks and files are from outside.
         console.print(printable(text), markup=False, soft_wrap=True)
 
-    for table in result.tables:
-        replaced = f" ({table.replaced} held by compacted files)" if table.replaced else ""
-        say(f"{table.table:16} {several(table.files, 'file'):>14} {several(table.rows, 'row'):>20}{replaced}")
-    for problem in result.files[:NAMED]:
+    for name, table in result.tables.items():
+        replaced = f" ({table.replaced_files} held by compacted files)" if table.replaced_files else ""
+        say(f"{name:16} {several(table.files, 'file'):>14} {several(table.rows, 'row'):>20}{replaced}")
+    for problem in result.problems[:NAMED]:
         say(f"put aside: {problem.path}: {problem.reason}")
-    if len(result.files) > NAMED:
-        say(f"... and {len(result.files) - NAMED} files more")
-    for table in result.tables:
-        for bad in table.bad_rows[:NAMED]:
+    if len(result.problems) > NAMED:
+        say(f"... and {len(result.problems) - NAMED} files more")
+    for name, table in result.tables.items():
+        for bad in table.bad[:NAMED]:
             whose = f" of {bad.machine}" if bad.machine else ""
-            say(f"left out: {several(bad.rows, 'row')}{whose} in {bad.table}: {bad.reason}")
-        if len(table.bad_rows) > NAMED:
-            rest = sum(bad.rows for bad in table.bad_rows[NAMED:])
-            say(f"... and {rest} rows more in {table.table}")
-        for doubtful in table.doubtful_rows[:NAMED]:
+            say(f"left out: {several(bad.rows, 'row')}{whose} in {name}: {bad.reason}")
+        if len(table.bad) > NAMED:
+            rest = sum(bad.rows for bad in table.bad[NAMED:])
+            say(f"... and {rest} rows more in {name}")
+        for doubtful in table.doubtful[:NAMED]:
             rows = several(doubtful.rows, "row")
-            say(f"doubtful: {rows} of {doubtful.machine} in {table.table}: {doubtful.reason}")
-        if table.repeated is not None:
-            by = f", most by {', '.join(table.repeated.machines[:3])}" if table.repeated.machines else ""
-            say(f"counted once: {several(table.repeated.rows, 'row')} that came again in {table.table}{by}")
+            say(f"doubtful: {rows} of {doubtful.machine} in {name}: {doubtful.reason}")
+        again = table.repeated
+        if again.repeated_rows:
+            by = f", most by {', '.join(again.repeated_by[:3])}" if again.repeated_by else ""
+            say(f"counted once: {several(again.repeated_rows, 'row')} that came again in {name}{by}")
     for renamed in result.renamed:
         say(f"renamed: {renamed.task} on {renamed.machine} ran as {' and '.join(renamed.jobs)}")
     if result.renamed_count > len(result.renamed):
@@ -124,7 +125,7 @@ def compact(
     with opened(store, first=first, last=last) as open_store:
         done = compact_store(open_store, table or None, dry_run=dry_run)
     if as_json:
-        print_json(done.document())
+        print_json(done)
     else:
         _print_compaction(done, dry_run=dry_run)
     return 0
@@ -136,16 +137,16 @@ def _print_compaction(done: Compaction, *, dry_run: bool) -> None:
 
     console = output_console(highlight=False)
     would = "would become" if dry_run else "became"
-    for table in done.tables:
+    for name, table in done.tables.items():
         if table.files_before:
             console.print(
-                f"{table.table:16} {table.files_before:,} files {would} {table.files_after:,}:"
-                f" {table.rows:,} rows, {table.repeated:,} duplicates dropped,"
-                f" {table.quarantined:,} moved to quarantine",
+                f"{name:16} {table.files_before:,} files {would} {table.files_after:,}:"
+                f" {table.rows:,} rows, {table.repeated_rows:,} duplicates dropped,"
+                f" {table.quarantined_rows:,} moved to quarantine",
                 markup=False,
                 soft_wrap=True,
             )
-    if not any(table.files_before for table in done.tables):
+    if not any(table.files_before for table in done.tables.values()):
         console.print("Nothing to join.", markup=False)
     if done.removed_leftovers:
         console.print(
@@ -174,11 +175,13 @@ def expire(
     check_marker(place)
     done = expire_store(place, keep_days, tables=table or None, today=today, dry_run=dry_run)
     if as_json:
-        print_json(done.document())
+        print_json(done)
         return 0
     console = output_console(highlight=False)
     would = "would be removed" if dry_run else "removed"
-    for name, (files, size) in done.removed.items():
-        console.print(f"{name:16} {files:,} files {would}, {size / 1e6:,.1f} MB", markup=False)
+    for name, removed in done.removed.items():
+        console.print(
+            f"{name:16} {removed.files:,} files {would}, {removed.bytes / 1e6:,.1f} MB", markup=False
+        )
     console.print(f"Kept: days from {done.first_kept}.", markup=False)
     return 0

@@ -13,8 +13,8 @@ reason, never as one that ran at the reference.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.telemetry.deferred import ibis
@@ -126,16 +126,14 @@ class Lost:
 class FrequencyResult:
     """Everything that ``steelyard fleet frequency`` answers."""
 
+    KIND: ClassVar[str] = "fleet_frequency"
+
     reference: str
     total: Lost
     platforms: tuple[Lost, ...]
     clusters: tuple[Lost, ...]
     hours: tuple[Lost, ...]
     machines: tuple[Lost, ...]
-
-    def document(self) -> dict[str, Any]:
-        """Return the answer as JSON values."""
-        return asdict(self)
 
 
 def frequency_of_fleet(machine_samples: Any, machines: Any, reference: str = "nominal") -> FrequencyResult:

@@ -19,8 +19,8 @@ more than rounding (more busy than there is time) are counted and left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.analyze.counters.smt import Bounds, used_capacity_of_sums
@@ -103,6 +103,8 @@ class Used:
 class SmtResult:
     """Everything that ``steelyard fleet smt`` answers."""
 
+    KIND: ClassVar[str] = "fleet_smt"
+
     uplifts: tuple[Uplift, ...]
     platforms: tuple[Used, ...]
     clusters: tuple[Used, ...]
@@ -111,10 +113,6 @@ class SmtResult:
     contradictions: int
     without_core_time: int
     """Windows of machines with two threads a core that do not tell the time of cores."""
-
-    def document(self) -> dict[str, Any]:
-        """Return the answer as JSON values."""
-        return asdict(self)
 
 
 def used_of_fleet(machine_samples: Any, *, uplifts: Mapping[str, float] | None = None) -> SmtResult:

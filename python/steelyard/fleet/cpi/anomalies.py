@@ -14,9 +14,10 @@ Not here: who is to blame (``suspects``).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from steelyard._base.documents import printed
 from steelyard.fleet.cpi import outliers as cpi_outliers
 
 MOST_TASKS = 1000
@@ -46,12 +47,14 @@ class JobOutliers:
     anomalous_task_days: int
 
     @property
+    @printed
     def anomalous_task_day_ratio(self) -> float | None:
         """Share of task-days with an anomaly; None without a spec."""
         known = self.threshold_cpi is not None and self.task_days
         return self.anomalous_task_days / self.task_days if known else None
 
     @property
+    @printed
     def is_ordinary(self) -> bool:
         """Whether an anomaly of this job says little by itself."""
         return (self.anomalous_task_day_ratio or 0.0) > ORDINARY_RATIO
@@ -82,21 +85,6 @@ class Anomalies:
     jobs: tuple[JobOutliers, ...]
     tasks: tuple[AnomalousTask, ...]
     anomalous_tasks: int
-
-    def document(self) -> dict[str, Any]:
-        """Return the counts for ``--json``."""
-        return {
-            "jobs": [
-                {
-                    **asdict(job),
-                    "anomalous_task_day_ratio": job.anomalous_task_day_ratio,
-                    "is_ordinary": job.is_ordinary,
-                }
-                for job in self.jobs
-            ],
-            "anomalous_tasks": self.anomalous_tasks,
-            "tasks": [asdict(task) for task in self.tasks],
-        }
 
 
 def find_anomalies(outliers: Any, counts: Any) -> Anomalies:

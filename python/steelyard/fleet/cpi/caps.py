@@ -10,9 +10,10 @@ Not here: what would have happened without the cap: antagonists also stop by the
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from steelyard._base.documents import printed
 from steelyard.fleet.cpi.outliers import _guards
 from steelyard.fleet.cpi.rule import CAP_S, PAPER, Rule
 from steelyard.fleet.cpi.samples import Guards, judged
@@ -33,18 +34,21 @@ class CapEffect:
     threshold_cpi: float
 
     @property
+    @printed
     def cpi_ratio(self) -> float | None:
         """The victim's CPI during the cap relative to before: below 1 is better."""
         before, during = self.victim_cpi["before"], self.victim_cpi["during"]
         return during / before if before and during is not None else None
 
     @property
+    @printed
     def recovered(self) -> bool | None:
         """Whether the victim's mean CPI fell to the threshold or below; None where it was not seen."""
         during = self.victim_cpi["during"]
         return None if during is None else during <= self.threshold_cpi
 
     @property
+    @printed
     def confirmed(self) -> bool | None:
         """Whether the victim recovered under the cap and suffered again after it.
 
@@ -59,15 +63,6 @@ class CapEffect:
             return False if during >= halfway else None
         enough = after is not None and self.victim_samples["after"] >= LEAST_SAMPLES
         return True if enough and after is not None and after > self.threshold_cpi else None
-
-    def document(self) -> dict[str, Any]:
-        """Return the figures for ``--json``."""
-        return {
-            **asdict(self),
-            "cpi_ratio": self.cpi_ratio,
-            "recovered": self.recovered,
-            "confirmed": self.confirmed,
-        }
 
 
 def expression(samples: Any, incidents: Any, rule: Rule = PAPER, guards: Guards | None = None) -> Any:

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
 import numpy as np
 
+from steelyard._base.documents import NOT_PRINTED, printed
 from steelyard.fleet.cpi.samples import KEYS, Guards, counted
 from steelyard.fleet.cpi.specs import Spec, SpecSettings
 from steelyard.stats.gev import (
@@ -54,17 +55,64 @@ class OtherFit:
 
 
 @dataclass(frozen=True)
+class Bins:
+    """Bins [low, high) with the weight of their samples."""
+
+    low: Sequence[float]
+    """Lower ends."""
+    high: Sequence[float]
+    """Upper ends."""
+    weight: Sequence[float]
+    """Weights of the samples."""
+
+
+@dataclass(frozen=True)
 class Distribution:
-    """CPI of one job on one platform. Bins are [low, high) with the weight of their samples."""
+    """CPI of one job on one platform."""
 
     spec: Spec
-    histogram: Histogram
-    fit: GevFit | None
+    """What is normal."""
+    histogram: Histogram = field(metadata=NOT_PRINTED)
+    gev: GevFit | None
+    """The fitted curve."""
     missing: str | None
     """Why there is no curve."""
     others: tuple[OtherFit, ...] = ()
+    """Other distributions, and how far they lie from the samples."""
 
     @property
+    @printed
+    def bins(self) -> Bins:
+        """Return the samples by CPI."""
+        columns = (self.histogram.low, self.histogram.high, self.histogram.count)
+        return Bins(*(column.tolist() for column in columns))
+
+    @property
+    @printed
+    def gev_mean(self) -> float | None:
+        """Return the mean of the fitted curve."""
+        return None if self.gev is None else self.gev.gev.mean
+
+    @property
+    @printed
+    def gev_sd(self) -> float | None:
+        """Return the standard deviation of the fitted curve."""
+        return None if self.gev is None else self.gev.gev.sd
+
+    @property
+    @printed
+    def above_threshold_ratio(self) -> float | None:
+        """Return which share of the samples lies above the threshold, None without one."""
+        return None if self.spec.threshold_cpi is None else self.above(self.spec.threshold_cpi)[0]
+
+    @property
+    @printed
+    def gev_above_threshold_ratio(self) -> float | None:
+        """Return which share of the fitted curve does."""
+        return None if self.spec.threshold_cpi is None else self.above(self.spec.threshold_cpi)[1]
+
+    @property
+    @printed
     def chance_distance(self) -> float | None:
         """The distance that samples of the very curve stay below in 95 of 100 cases; None without samples."""
         samples = self.spec.effective_samples or self.histogram.total
@@ -75,28 +123,7 @@ class Distribution:
         bins = self.histogram
         if not len(bins.count):
             return None, None
-        return share_above(bins, value), None if self.fit is None else float(1 - self.fit.gev.cdf(value))
-
-    def document(self) -> dict[str, Any]:
-        """Return the distribution for ``--json``."""
-        threshold = self.spec.threshold_cpi
-        above = self.above(threshold) if threshold is not None else (None, None)
-        return {
-            "spec": self.spec.document(),
-            "bins": {
-                "low": self.histogram.low.tolist(),
-                "high": self.histogram.high.tolist(),
-                "weight": self.histogram.count.tolist(),
-            },
-            "gev": None if self.fit is None else asdict(self.fit),
-            "gev_mean": None if self.fit is None else self.fit.gev.mean,
-            "gev_sd": None if self.fit is None else self.fit.gev.sd,
-            "missing": self.missing,
-            "chance_distance": self.chance_distance,
-            "others": [asdict(spec) for spec in self.others],
-            "above_threshold_ratio": above[0],
-            "gev_above_threshold_ratio": above[1],
-        }
+        return share_above(bins, value), None if self.gev is None else float(1 - self.gev.gev.cdf(value))
 
 
 def bin_width(spec: Spec) -> float | None:
@@ -186,7 +213,7 @@ def find_distributions(
     for job, platform, source, day, width, place, n in zip(*columns.values(), strict=True):
         bins.setdefault((job, platform, source), []).append((place, width, days[day] * n))
     distributions = [_distribution(spec, bins.get(spec.key, [])) for spec in usable]
-    if not errors or all(distribution.fit is None for distribution in distributions):
+    if not errors or all(distribution.gev is None for distribution in distributions):
         return distributions
     rows = fetch(
         by_task(samples, widths, _moved(distributions), _day_table(days), settings.guards)
@@ -201,10 +228,10 @@ def _moved(distributions: Sequence[Distribution]) -> Any:
 
     parts = []
     for distribution in distributions:
-        if distribution.fit is None:
+        if distribution.gev is None:
             continue
         bins = distribution.histogram
-        moved = scores(bins, distribution.fit.gev)
+        moved = scores(bins, distribution.gev.gev)
         spec, count = distribution.spec, len(bins.count)
         parts.append(
             pa.table(
@@ -235,14 +262,14 @@ def _day_table(days: dict[str, float]) -> Any:
 
 def _with_errors(distribution: Distribution, row: dict[str, Any] | None) -> Distribution:
     """Return a distribution whose fit has errors by task."""
-    if distribution.fit is None:
+    if distribution.gev is None:
         return distribution
     if row is None:
-        bare = replace(distribution.fit, shape_error=None, location_error=None, scale_error=None)
-        return replace(distribution, fit=replace(bare, errors_missing="no sample has a task"))
+        bare = replace(distribution.gev, shape_error=None, location_error=None, scale_error=None)
+        return replace(distribution, gev=replace(bare, errors_missing="no sample has a task"))
     products = np.array([[row[f"s{min(a, b)}{max(a, b)}"] for b in range(3)] for a in range(3)])
     sums = TaskSums(float(row["n"]), float(row["n_square"]), products)
-    return replace(distribution, fit=clustered(distribution.fit, distribution.histogram, sums))
+    return replace(distribution, gev=clustered(distribution.gev, distribution.histogram, sums))
 
 
 def with_tails(
@@ -266,10 +293,10 @@ def _with_tail(spec: Spec, found: Distribution | None, quantile: float) -> Spec:
     beyond = (spec.effective_samples or bins.total) * (1 - quantile)
     enough = len(bins.count) > 0 and beyond >= _FEWEST_BEYOND
     spec = replace(spec, quantile_threshold_cpi=sample_quantile(bins, quantile) if enough else None)
-    if found.fit is None:
+    if found.gev is None:
         return replace(spec, gev=None, gev_missing=found.missing)
-    threshold, missing = tail(bins, found.fit, quantile)
-    gev = found.fit.gev if threshold is not None else None
+    threshold, missing = tail(bins, found.gev, quantile)
+    gev = found.gev.gev if threshold is not None else None
     return replace(spec, gev=gev, gev_missing=missing, gev_threshold_cpi=threshold)
 
 

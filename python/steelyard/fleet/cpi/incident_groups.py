@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from steelyard.fleet.cpi.incidents import Incident
 
@@ -42,10 +41,6 @@ class IncidentGroup:
     reason: str | None
     """Why it would cap nobody in the others: the most frequent reason."""
     capped_by_agents: int
-
-    def document(self) -> dict[str, Any]:
-        """Return the group for ``--json``."""
-        return asdict(self)
 
 
 def group_incidents(incidents: Iterable[Incident]) -> list[IncidentGroup]:

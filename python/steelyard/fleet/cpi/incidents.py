@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from steelyard._base.documents import printed
 from steelyard.fleet.cpi import caps as cpi_caps
 from steelyard.fleet.cpi import suspects as cpi_suspects
 from steelyard.fleet.cpi import windows as cpi_windows
@@ -40,11 +41,6 @@ class RankedSuspect:
     may_be_capped: bool
     evidence: Evidence | None = None
     """What speaks for it (``evidence``); None by the paper's rule, and where only an agent named it."""
-
-    def document(self) -> dict[str, Any]:
-        """Return the suspect for ``--json``."""
-        evidence = None if self.evidence is None else {**vars(self.evidence)}
-        return {**vars(self), "evidence": evidence}
 
 
 @dataclass(frozen=True)
@@ -93,24 +89,12 @@ class Incident:
     effect: CapEffect | None = None
 
     @property
+    @printed
     def seen_by(self) -> str:
         """Who knows of it: ``samples``, ``agent`` or ``both``."""
         if self.recorded is None:
             return "samples"
         return "both" if self.anomalous_samples is not None else "agent"
-
-    def document(self) -> dict[str, Any]:
-        """Return the incident for ``--json``."""
-        # Not by `asdict`, which copies what needs no copy: there may be tens of thousands.
-        return {
-            **vars(self),
-            "suspects": [suspect.document() for suspect in self.suspects],
-            "antagonist": None if self.antagonist is None else self.antagonist.document(),
-            "cap": None if self.cap is None else self.cap.document(),
-            "recorded": None if self.recorded is None else {**vars(self.recorded)},
-            "effect": None if self.effect is None else self.effect.document(),
-            "seen_by": self.seen_by,
-        }
 
 
 def find_incidents(

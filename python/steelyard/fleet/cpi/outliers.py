@@ -79,7 +79,7 @@ def expression(samples: Any, specs: Any, rule: Rule = PAPER, guards: Guards | No
     order = ibis.window(group_by=TASK, order_by=["window_start_unix_s", "cpi"])
     start = outliers.window_start_unix_s
     first = start.lag(rule.outliers - 1).over(order)
-    return outliers.mutate(is_anomalous=(start - first < rule.anomaly_s).fill_null(False))
+    return outliers.mutate(is_anomalous=(start - first < rule.within_s).fill_null(False))
 
 
 def by_task(outliers: Any) -> Any:

@@ -33,8 +33,9 @@ class Rule:
     minimum_usage: float = 0.25
     """Samples below it do not count: a task that hardly runs has a high CPI by itself."""
     outliers: int = 3
-    """So many outliers within ``anomaly_s`` make a task anomalous."""
-    anomaly_s: int = 300
+    """So many outliers within ``within_s`` make a task anomalous."""
+    within_s: int = 300
+    """Time in which the outliers must occur."""
     correlation_s: int = 600
     """How far back suspects are looked at."""
     correlation_floor: float = 0.35
@@ -43,7 +44,7 @@ class Rule:
     """Samples of one machine whose windows begin in the same span of this length are simultaneous."""
 
     def __post_init__(self) -> None:
-        if self.outliers < 1 or min(self.anomaly_s, self.correlation_s, self.align_s) < 1:
+        if self.outliers < 1 or min(self.within_s, self.correlation_s, self.align_s) < 1:
             raise ValueError("counts and spans of time are at least 1")
         if self.minimum_usage < 0 or not -1 <= self.correlation_floor <= 1:
             raise ValueError("a usage is not negative, a correlation between -1 and 1")
@@ -112,7 +113,7 @@ def is_outlier(cpi: float | None, usage: float, threshold_cpi: float, rule: Rule
 def anomalies(start_unix_s: Sequence[int], outlier: Sequence[bool], rule: Rule = PAPER) -> list[bool]:
     """Return at which samples of a task, in order of time, it is anomalous.
 
-    It is at an outlier that ends ``rule.outliers`` of them within (now - ``rule.anomaly_s``, now].
+    It is at an outlier that ends ``rule.outliers`` of them within (now - ``rule.within_s``, now].
 
     >>> anomalies([0, 60, 120, 180], [True, True, False, True])
     [False, False, False, True]
@@ -121,7 +122,7 @@ def anomalies(start_unix_s: Sequence[int], outlier: Sequence[bool], rule: Rule =
     anomalous = []
     for now, is_one in zip(start_unix_s, outlier, strict=True):
         if is_one:
-            seen = [then for then in seen if now - then < rule.anomaly_s] + [now]
+            seen = [then for then in seen if now - then < rule.within_s] + [now]
         anomalous.append(is_one and len(seen) >= rule.outliers)
     return anomalous
 

@@ -36,6 +36,7 @@ class Guards:
     """What a sample must be to count. Usage in CPU-seconds per second, CPI in cycles per instruction."""
 
     minimum_usage: float = 0.25
+    """CPU usage of a sample."""
     lowest_cpi: float = 0.05
     """No core retires twenty instructions a cycle."""
     highest_cpi: float = 1000.0

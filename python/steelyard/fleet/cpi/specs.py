@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from steelyard._base.documents import INLINE
 from steelyard.fleet.cpi.samples import KEYS, LARGEST, REASONS, Guards, judged
 from steelyard.stats.gev import Gev
 from steelyard.telemetry.deferred import ibis
@@ -37,20 +38,22 @@ _EXCLUDED = {code: f"excluded_{code}" for code in REASONS}
 class SpecSettings:
     """How specs are made."""
 
-    guards: Guards = field(default_factory=Guards)
+    guards: Guards = field(default_factory=Guards, metadata=INLINE)
     day_weight: float = 0.9
     """What a day counts relative to the day after it."""
     fewest_tasks: int = 5
+    """Tasks that a spec needs."""
     fewest_samples: int = 100
     """Samples that each of these tasks has at least."""
-    sigmas: float = 2.0
+    threshold_sigmas: float = 2.0
+    """Standard deviations above the mean that make the threshold."""
     as_of: str | None = None
     """The day that weighs 1, as 2026-01-31, after which samples are left out; by default their last day."""
 
     def __post_init__(self) -> None:
         if not 0 < self.day_weight <= 1:
             raise ValueError(f"a day's weight of {self.day_weight} is not between 0 and 1")
-        if self.fewest_tasks < 1 or self.fewest_samples < 1 or self.sigmas <= 0:
+        if self.fewest_tasks < 1 or self.fewest_samples < 1 or self.threshold_sigmas <= 0:
             raise ValueError(
                 "a spec needs at least one task, one sample a task and a threshold above the mean"
             )
@@ -102,10 +105,6 @@ class Spec:
         """Whether there is a threshold."""
         return self.threshold_cpi is not None
 
-    def document(self) -> dict[str, Any]:
-        """Return the spec for ``--json``."""
-        return asdict(self)
-
 
 def expression(samples: Any, settings: SpecSettings) -> Any:
     """Return one row for each job, platform and source: sums, guards, mean, deviation and threshold."""
@@ -144,7 +143,7 @@ def expression(samples: Any, settings: SpecSettings) -> Any:
         *_EXCLUDED.values(),
         effective_samples=groups.w * groups.w / groups.w_squared,
         cpu_usage_mean=groups.usage / groups.w,
-        threshold_cpi=usable.ifelse(groups.cpi_mean + settings.sigmas * groups.cpi_sd, None),
+        threshold_cpi=usable.ifelse(groups.cpi_mean + settings.threshold_sigmas * groups.cpi_sd, None),
     )
 
 
@@ -206,7 +205,7 @@ def _of_row(row: dict[str, Any], settings: SpecSettings) -> Spec:
         cpu_usage_mean=_known(row["cpu_usage_mean"]),
         cpi_mean=_known(row["cpi_mean"]),
         cpi_sd=_known(row["cpi_sd"]),
-        threshold_sigmas=settings.sigmas,
+        threshold_sigmas=settings.threshold_sigmas,
         threshold_cpi=row["threshold_cpi"],
         excluded=excluded,
         missing=None if row["threshold_cpi"] is not None else _reason(row, settings),

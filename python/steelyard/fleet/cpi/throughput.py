@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,13 +68,6 @@ class Following:
     cpi_share: float | None
     verdict: str
     """``follows``, ``does not follow``, ``cannot tell``."""
-
-    def document(self) -> dict[str, Any]:
-        """Return the figures for ``--json``."""
-        document = asdict(self)
-        for name in ("rates", "cost"):
-            del document[name]["lag_ns"]
-        return document
 
 
 def expression(samples: Any, guards: Guards | None = None, span_s: int = SPAN_S) -> Any:

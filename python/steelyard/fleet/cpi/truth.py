@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from steelyard._base import RecordError
+from steelyard._base.documents import printed
 from steelyard.fleet.cpi import suspects as cpi_suspects
 from steelyard.fleet.cpi.incidents import Incident
 from steelyard.fleet.cpi.rule import PAPER, Rule
@@ -55,29 +56,22 @@ class Point:
     victims_found: int
 
     @property
+    @printed
     def precision(self) -> float | None:
         """Share of naming incidents that are right; None where nobody was named."""
         return self.right / self.named if self.named else None
 
     @property
+    @printed
     def recall(self) -> float | None:
         """Share of antagonist episodes that were found; None where there were none."""
         return self.episodes_found / self.episodes if self.episodes else None
 
     @property
+    @printed
     def victim_recall(self) -> float | None:
         """Share of pairs of episode and victim that were found."""
         return self.victims_found / self.victims if self.victims else None
-
-    def document(self) -> dict[str, Any]:
-        """Return the point for ``--json``."""
-        fields = asdict(self)
-        return {
-            **fields,
-            "precision": self.precision,
-            "recall": self.recall,
-            "victim_recall": self.victim_recall,
-        }
 
 
 def read_truth(store: Store) -> list[Guilt] | None:

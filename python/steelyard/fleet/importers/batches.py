@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
 
 import ibis
 import pyarrow as pa
@@ -38,16 +38,20 @@ _TIMES_BELOW = 253_402_300_800
 
 @dataclass
 class Imported:
-    """Rows and files written, by table; rows left out because they lack what a table requires.
+    """What was brought into a store: `steelyard fleet import --json`."""
 
-    ``notes`` say why, and which values could not be read.
-    """
+    KIND: ClassVar[str] = "fleet_import"
 
     source: str
+    """What it was brought from."""
     rows: dict[str, int] = field(default_factory=dict)
+    """Rows that were written, by table."""
     files: int = 0
+    """Files that were written."""
     left_out: int = 0
+    """Rows that lack what a table requires."""
     notes: list[str] = field(default_factory=list)
+    """Why, and which values could not be read."""
     unread: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Column of the input -> how many of its values could not be read, and the first of them."""
     lacking: dict[str, int] = field(default_factory=dict)
@@ -62,18 +66,6 @@ class Imported:
             )
         for column, count in self.lacking.items():
             self.notes.append(f"{count:,} rows have no {column}, which the table requires: left out")
-
-    def document(self) -> dict[str, Any]:
-        """Return it as ``--json`` prints it."""
-        return {
-            "source": self.source,
-            "rows": self.rows,
-            "files": self.files,
-            "left_out": self.left_out,
-            "notes": self.notes,
-            "unread": {column: list(known) for column, known in self.unread.items()},
-            "lacking": self.lacking,
-        }
 
 
 class Reader:

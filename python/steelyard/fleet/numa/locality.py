@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._base import ResultSaysNoError
+from steelyard._base.documents import printed
 from steelyard.fleet.effects import Effect, Floats, correlation, stratified_effect
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, fetch_rows, floats
@@ -131,18 +132,39 @@ class Locality:
     """What locality does to one figure of one job."""
 
     job: str
+    """The job."""
     metric: str
+    """The figure."""
     effect: Effect
     """Within platform and load (or hour): y at score 0 over y at score 1, less 1."""
-    raw: Effect | None
+    raw_effect: Effect | None
     """The same over all samples of the job on a platform, whatever the load, as the paper has it."""
-    correlation: float | None
+    raw_correlation: float | None
     """Pearson's, of score and figure, over the same samples."""
 
     @property
+    @printed
+    def ratio_at_half(self) -> float:
+        """Return the figure at a score of 1/2 over that at 1."""
+        return self.effect.at(1 - SHOWN_SCORE)[0]
+
+    @property
+    @printed
+    def ratio_at_half_low(self) -> float | None:
+        """Return the lower end of its interval."""
+        return self.effect.at(1 - SHOWN_SCORE)[1]
+
+    @property
+    @printed
+    def ratio_at_half_high(self) -> float | None:
+        """Return the upper end of it."""
+        return self.effect.at(1 - SHOWN_SCORE)[2]
+
+    @property
+    @printed
     def disagreement(self) -> str:
         """How the raw samples mislead, empty where they do not."""
-        effect, raw = self.effect, self.raw
+        effect, raw = self.effect, self.raw_effect
         if raw is None or effect.low is None or effect.high is None or raw.low is None or raw.high is None:
             return ""
         clear, raw_clear = effect.low > 0 or effect.high < 0, raw.low > 0 or raw.high < 0
@@ -158,73 +180,53 @@ class Locality:
             return "the raw samples hide it"
         return "the raw samples show what strata do not" if raw_clear and not clear else ""
 
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        ratio, low, high = self.effect.at(1 - SHOWN_SCORE)
-        return {
-            "job": self.job,
-            "metric": self.metric,
-            "ratio_at_half": ratio,
-            "ratio_at_half_low": low,
-            "ratio_at_half_high": high,
-            "effect": self.effect.document(),
-            "raw_effect": None if self.raw is None else self.raw.document(),
-            "raw_correlation": self.correlation,
-            "disagreement": self.disagreement,
-        }
-
 
 @dataclass(frozen=True)
 class Binned:
     """One figure of one job by score bin, over its own at the best bin, all platforms together."""
 
     job: str
+    """The job."""
     metric: str
-    ratios: tuple[float | None, ...]
+    """The figure."""
+    ratio: tuple[float | None, ...]
     """Means over the mean of the best bin; None where a bin has too few samples."""
-    deviations: tuple[float | None, ...]
+    sd: tuple[float | None, ...]
     """Standard deviations, in the same unit."""
-    counts: tuple[int, ...]
+    samples: tuple[int, ...]
+    """Samples in each bin."""
+
+
+@dataclass(frozen=True)
+class Day:
+    """Samples of a day."""
+
+    date: str
+    """Which day."""
+    samples: tuple[int, ...]
+    """Those in each score bin."""
 
 
 @dataclass(frozen=True)
 class NumaAnswer:
     """The answer of ``fleet numa``."""
 
-    bins: int
+    KIND: ClassVar[str] = "fleet_numa"
+
+    score_bins: int
+    """Bins of the score."""
     samples: int
+    """Samples with a score."""
     machines: int
-    dates: tuple[str, ...]
-    spread: tuple[tuple[int, ...], ...]
-    """Samples of each day (row) in each score bin."""
+    """Machines that they are of."""
+    days: tuple[Day, ...]
+    """By date."""
     figures: tuple[Binned, ...]
-    localities: tuple[Locality, ...]
+    """Figures by score bin."""
+    effects: tuple[Locality, ...]
     """In the order of jobs, then of `METRICS`."""
     missing: dict[str, str]
     """Figures that no job has, with the reason."""
-
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "score_bins": self.bins,
-            "samples": self.samples,
-            "machines": self.machines,
-            "days": [
-                {"date": d, "samples": list(row)} for d, row in zip(self.dates, self.spread, strict=True)
-            ],
-            "figures": [
-                {
-                    "job": figure.job,
-                    "metric": figure.metric,
-                    "ratio": list(figure.ratios),
-                    "sd": list(figure.deviations),
-                    "samples": list(figure.counts),
-                }
-                for figure in self.figures
-            ],
-            "effects": [locality.document() for locality in self.localities],
-            "missing": self.missing,
-        }
 
 
 def numa(
@@ -249,13 +251,12 @@ def numa(
     figures = normalised(fetch_rows(bins_of(rows, bins)), bins)
     known = {figure.metric for figure in figures}
     return NumaAnswer(
-        bins=bins,
+        score_bins=bins,
         samples=sum(counts.values()),
         machines=len(set(tables[1]["machine"].to_pylist())),
-        dates=tuple(dates),
-        spread=tuple(tuple(counts.get((date, at), 0) for at in range(bins)) for date in dates),
+        days=tuple(Day(date, tuple(counts.get((date, at), 0) for at in range(bins))) for date in dates),
         figures=tuple(figures),
-        localities=tuple(localities),
+        effects=tuple(localities),
         missing={METRICS[m]: "no job of the selection exports it" for m in METRICS if m not in known},
     )
 

@@ -20,13 +20,14 @@ Not here: sums (``company``), predicting (``analyze.pressure.contention``), movi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._base import ResultSaysNoError
+from steelyard._base.documents import NOT_PRINTED, printed
 from steelyard.analyze.pressure.contention import Prediction, Skill, over, predict, together
 from steelyard.fleet.effects import Effect, Floats, holm, stratified_effect, wider
 from steelyard.fleet.numa.locality import CPI_SOURCE, LEAST_USE
@@ -49,17 +50,40 @@ class Slowdown:
     """What one job's CPI does beside another."""
 
     job: str
+    """The job."""
     beside: str
-    effect: Effect | None
+    """The other one."""
+    effect: Effect | None = field(metadata=NOT_PRINTED)
     """Observed; None where it was not seen enough."""
     p_adjusted: float | None
     """Of no effect, after Holm's correction over all that were observed."""
     machines_with: int
+    """Machines on which it was seen beside the other."""
     machines_without: int
-    predicted: Prediction | None
+    """Machines on which it was seen without it."""
+    predicted: Prediction | None = field(metadata=NOT_PRINTED)
 
     @property
-    def ratio(self) -> float | None:
+    @printed
+    def samples(self) -> int | None:
+        """Return the samples that the ratio was observed in, None where it was not."""
+        return None if self.effect is None else self.effect.samples
+
+    @property
+    @printed
+    def low(self) -> float | None:
+        """Return the lower end of the interval of ``cpi_ratio``."""
+        return self.interval[0]
+
+    @property
+    @printed
+    def high(self) -> float | None:
+        """Return the upper end of it."""
+        return self.interval[1]
+
+    @property
+    @printed
+    def cpi_ratio(self) -> float | None:
         """CPI beside the other job over CPI without it: observed if it was, else predicted."""
         if self.effect is not None:
             return 1 + self.effect.value
@@ -67,13 +91,14 @@ class Slowdown:
 
     @property
     def interval(self) -> tuple[float | None, float | None]:
-        """The interval of `ratio`."""
+        """The interval of `cpi_ratio`."""
         effect = self.effect or self.predicted
         if effect is None or effect.low is None or effect.high is None:
             return None, None
         return 1 + effect.low, 1 + effect.high
 
     @property
+    @printed
     def source(self) -> str:
         """``observed``, ``predicted`` or ``unknown``."""
         return (
@@ -85,46 +110,37 @@ class Slowdown:
         )
 
     @property
+    @printed
     def verdict(self) -> str:
         """Whether this job suffers: ``must not``, ``may`` or ``unclear``."""
         low, high = self.interval
         if low is None or high is None:
             return UNCLEAR
         sure = self.p_adjusted is None or self.p_adjusted <= ALPHA
-        if sure and low > 1 and (self.ratio or 1) > 1 + TOLERANCE:
+        if sure and low > 1 and (self.cpi_ratio or 1) > 1 + TOLERANCE:
             return MUST_NOT
         return MAY if high < 1 + TOLERANCE else UNCLEAR
-
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        low, high = self.interval
-        return {
-            "job": self.job,
-            "beside": self.beside,
-            "source": self.source,
-            "cpi_ratio": self.ratio,
-            "low": low,
-            "high": high,
-            "p_adjusted": self.p_adjusted,
-            "machines_with": self.machines_with,
-            "machines_without": self.machines_without,
-            "samples": None if self.effect is None else self.effect.samples,
-            "verdict": self.verdict,
-        }
 
 
 @dataclass(frozen=True)
 class Pair:
     """Two jobs on one machine."""
 
-    first: Slowdown
-    second: Slowdown
-    resources: dict[str, float]
+    first: Slowdown = field(metadata=NOT_PRINTED)
+    second: Slowdown = field(metadata=NOT_PRINTED)
+    resource_ratios: dict[str, float]
     """Sum of the mean shares of each limit, of those that both tell."""
     over: tuple[str, ...]
     """Resources whose sum is past the threshold."""
 
     @property
+    @printed
+    def jobs(self) -> tuple[str, str]:
+        """Return the two jobs."""
+        return self.first.job, self.second.job
+
+    @property
+    @printed
     def verdict(self) -> str:
         """The worse of both directions; past a threshold they must not share either."""
         verdicts = {self.first.verdict, self.second.verdict}
@@ -133,6 +149,7 @@ class Pair:
         return UNCLEAR if UNCLEAR in verdicts else MAY
 
     @property
+    @printed
     def source(self) -> str:
         """What the verdict stands on: what condemns the pair, else the weaker of both directions."""
         order = ("observed", "predicted", "unknown")
@@ -143,14 +160,15 @@ class Pair:
         return "limits" if self.over else max((slowdown.source for slowdown in both), key=order.index)
 
     @property
+    @printed
     def reason(self) -> str:
         """Why, in words."""
         reasons = [
-            f"{RESOURCES[name]} together {self.resources[name]:.0%} of the limit" for name in self.over
+            f"{RESOURCES[name]} together {self.resource_ratios[name]:.0%} of the limit" for name in self.over
         ]
         for slowdown in (self.first, self.second):
-            if slowdown.verdict == MUST_NOT and slowdown.ratio is not None:
-                reasons.append(f"{slowdown.job} has {slowdown.ratio:.2f}x its CPI ({slowdown.source})")
+            if slowdown.verdict == MUST_NOT and slowdown.cpi_ratio is not None:
+                reasons.append(f"{slowdown.job} has {slowdown.cpi_ratio:.2f}x its CPI ({slowdown.source})")
         if self.verdict == UNCLEAR:
             for slowdown in (self.first, self.second):
                 if slowdown.source == "unknown":
@@ -163,41 +181,35 @@ class Pair:
                     )
         return "; ".join(reasons) or f"each keeps its CPI within {TOLERANCE:.0%} ({self.source})"
 
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "jobs": [self.first.job, self.second.job],
-            "verdict": self.verdict,
-            "source": self.source,
-            "reason": self.reason,
-            "resource_ratios": self.resources,
-            "over": list(self.over),
-        }
-
 
 @dataclass(frozen=True)
 class PairAnswer:
     """The answer of ``fleet pair``."""
 
+    KIND: ClassVar[str] = "fleet_pair"
+
     jobs: tuple[str, ...]
+    """The jobs that were asked about."""
     slowdowns: tuple[Slowdown, ...]
+    """What each job's CPI does beside another."""
     pairs: tuple[Pair, ...]
     """Those that must not share first, then by the worst slow-down."""
-    skill: Skill
-    unseen: int = 0
+    prediction: Skill
+    """How good predictions are."""
+    pairs_not_seen: int = 0
     """Pairs beside those: never seen together, and too many to list."""
 
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "jobs": list(self.jobs),
-            "tolerance_ratio": TOLERANCE,
-            "alpha": ALPHA,
-            "pairs": [pair.document() for pair in self.pairs],
-            "pairs_not_seen": self.unseen,
-            "slowdowns": [slowdown.document() for slowdown in self.slowdowns],
-            "prediction": self.skill.document(),
-        }
+    @property
+    @printed
+    def tolerance_ratio(self) -> float:
+        """Return the slow-down of CPI below which sharing is called harmless."""
+        return TOLERANCE
+
+    @property
+    @printed
+    def alpha(self) -> float:
+        """Return the chance of one false slow-down among all."""
+        return ALPHA
 
 
 def pair(task_samples: Any, pressures: Sequence[JobPressure], jobs: Sequence[str] = ()) -> PairAnswer:
@@ -402,7 +414,7 @@ def _pairs(slowdowns: Sequence[Slowdown], pressures: Sequence[JobPressure]) -> t
     made.sort(
         key=lambda pair: (
             order.index(pair.verdict),
-            -max(pair.first.ratio or 0.0, pair.second.ratio or 0.0),
+            -max(pair.first.cpi_ratio or 0.0, pair.second.cpi_ratio or 0.0),
             pair.first.job,
             pair.second.job,
         )

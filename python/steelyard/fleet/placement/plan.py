@@ -17,8 +17,8 @@ Not here: coefficients (``inputs``), solving (``program``).
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,8 @@ class HeldOut:
 class PlaceResult:
     """Everything that ``steelyard fleet place`` answers. Costs are cycles a second, or CPU-s a second."""
 
+    KIND: ClassVar[str] = "fleet_place"
+
     cost: str
     work: str
     capacity: str
@@ -109,10 +111,6 @@ class PlaceResult:
     few_samples: int
     """Pairs that are no target for want of samples."""
     notes: tuple[str, ...]
-
-    def document(self) -> dict[str, Any]:
-        """Return the answer as JSON values."""
-        return asdict(self)
 
 
 def place(tasks: Any, machine_samples: Any, settings: PlaceSettings) -> PlaceResult:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -131,9 +131,23 @@ class Added:
     """Symbols of one program that went into the store."""
 
     path: str
+    """Its file."""
     build_id: str
+    """Its build."""
     module: str
+    """Its name in profiles."""
     symbols: int
+    """How many."""
+
+
+@dataclass(frozen=True)
+class SymbolsAdded:
+    """Symbols that went into a store: `steelyard fleet symbols add --json`."""
+
+    KIND: ClassVar[str] = "fleet_symbols_add"
+
+    added: list[Added]
+    """By program."""
 
 
 def add(url: str, binaries: Iterable[Path], program: Path, *, now: datetime | None = None) -> list[Added]:

@@ -7,10 +7,11 @@ needs less; what is unknown is None beside its reason; ``refused`` says why the 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import ClassVar
 
+from steelyard._base.documents import printed
 from steelyard.fleet.rue.clusters import Alike
 from steelyard.fleet.rue.strata import StrataChoice
 from steelyard.stats.power import Need
@@ -148,6 +149,8 @@ class Comparison:
 class RueResult:
     """Everything that ``steelyard fleet rue`` answers."""
 
+    KIND: ClassVar[str] = "fleet_rue"
+
     label: str
     work: str
     replicate: str
@@ -161,14 +164,9 @@ class RueResult:
     notes: tuple[str, ...]
 
     @property
-    def is_refused(self) -> bool:
+    @printed
+    def total_refused(self) -> bool:
         """Whether a total is refused."""
         return any(
             comparison.total is not None and comparison.total.refused for comparison in self.comparisons
         )
-
-    def document(self) -> dict[str, Any]:
-        """Return the answer as JSON values."""
-        document = asdict(self)
-        document["total_refused"] = self.is_refused
-        return document

@@ -84,7 +84,7 @@ class _Watch:
         self.enforces = enforces
         self.episodes = episodes
         step = plan.settings.step_s
-        self.anomaly = max(1, PAPER.anomaly_s // step)
+        self.anomaly = max(1, PAPER.within_s // step)
         self.back = max(1, PAPER.correlation_s // step)
         self.cap = max(1, CAP_S // step)
         self.jobs = plan.task_job[block.first_task + machine.rows]

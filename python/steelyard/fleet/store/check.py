@@ -8,8 +8,9 @@ Not here: moving rows away (``quarantine``), reading around them (``reading``).
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
+from steelyard._base.documents import INLINE, printed
 from steelyard.fleet.store.listing import Listing, Problem
 from steelyard.fleet.store.reading import identity, suspected
 from steelyard.fleet.store.schema import TABLES, TableSchema
@@ -21,21 +22,24 @@ NAMED = 20
 
 @dataclass(frozen=True)
 class RowProblem:
-    """Rows of one machine that cannot be true for one reason. ``machine`` is "" where the table has none."""
+    """Rows of one machine that cannot be true for one reason."""
 
-    table: str
     reason: str
-    machine: str
+    """Why."""
+    machine: str | None
+    """Which machine, None where the table has none."""
     rows: int
+    """How many."""
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """Rows of ``table`` beyond the first of their key, and the machines that sent most of them."""
+    """Rows of a table beyond the first of their key."""
 
-    table: str
-    rows: int
-    machines: tuple[str, ...]
+    repeated_rows: int
+    """How many."""
+    repeated_by: tuple[str, ...]
+    """Machines that sent most of them."""
 
 
 @dataclass(frozen=True)
@@ -43,77 +47,60 @@ class Renamed:
     """A task that ran under several names of a job on one machine."""
 
     machine: str
+    """Where it ran."""
     task: str
+    """Which task."""
     jobs: tuple[str, ...]
+    """The names of its job."""
 
 
 @dataclass
 class TableCheck:
-    """One table: what counts, what is held twice, and what is not true.
+    """One table: what counts, what is held twice, and what is not true."""
 
-    ``doubtful_rows`` count, because what contradicts them is another table's word.
-    """
-
-    table: str
     files: int = 0
+    """Files that count."""
     rows: int = 0
-    replaced: int = 0
-    bad_rows: list[RowProblem] = field(default_factory=list)
-    doubtful_rows: list[RowProblem] = field(default_factory=list)
-    repeated: Repeated | None = None
+    """Rows that count."""
+    replaced_files: int = 0
+    """Files that compacted ones hold."""
+    bad: list[RowProblem] = field(default_factory=list)
+    """Rows that are not true, and do not count."""
+    doubtful: list[RowProblem] = field(default_factory=list)
+    """Rows that another table's word contradicts: they count."""
+    repeated: Repeated = field(default=Repeated(0, ()), metadata=INLINE)
+
+    @property
+    @printed
+    def bad_rows(self) -> int:
+        """Return how many rows are not true."""
+        return sum(problem.rows for problem in self.bad)
 
 
 @dataclass
 class Check:
-    """The whole store."""
+    """The whole store: `steelyard fleet check --json`."""
 
-    url: str
-    tables: list[TableCheck] = field(default_factory=list)
-    files: list[Problem] = field(default_factory=list)
+    KIND: ClassVar[str] = "fleet_check"
+
+    store: str
+    """Where the store is."""
+    tables: dict[str, TableCheck] = field(default_factory=dict)
+    """Each table."""
+    problems: list[Problem] = field(default_factory=list)
+    """Files that are put aside."""
     renamed: list[Renamed] = field(default_factory=list)
+    """The first tasks that ran under several names of a job."""
     renamed_count: int = 0
+    """How many there are."""
 
     @property
+    @printed
     def clean(self) -> bool:
         """Whether everything counts."""
-        bad = any(table.bad_rows or table.doubtful_rows or table.repeated for table in self.tables)
-        return not self.files and not bad
-
-    def document(self) -> dict[str, Any]:
-        """Return the check as ``--json`` prints it."""
-        return {
-            "store": self.url,
-            "clean": self.clean,
-            "tables": {table.table: _table_document(table) for table in self.tables},
-            "problems": [
-                {"path": problem.path, "table": problem.table, "reason": problem.reason}
-                for problem in self.files
-            ],
-            "renamed_count": self.renamed_count,
-            "renamed": [
-                {"machine": task.machine, "task": task.task, "jobs": list(task.jobs)} for task in self.renamed
-            ],
-        }
-
-
-def _table_document(table: TableCheck) -> dict[str, Any]:
-    repeated = table.repeated
-    return {
-        "files": table.files,
-        "rows": table.rows,
-        "replaced_files": table.replaced,
-        "bad_rows": sum(problem.rows for problem in table.bad_rows),
-        "bad": [
-            {"reason": problem.reason, "machine": problem.machine or None, "rows": problem.rows}
-            for problem in table.bad_rows
-        ],
-        "doubtful": [
-            {"reason": problem.reason, "machine": problem.machine, "rows": problem.rows}
-            for problem in table.doubtful_rows
-        ],
-        "repeated_rows": repeated.rows if repeated else 0,
-        "repeated_by": list(repeated.machines) if repeated else [],
-    }
+        tables = self.tables.values()
+        bad = any(table.bad or table.doubtful or table.repeated.repeated_rows for table in tables)
+        return not self.problems and not bad
 
 
 def check_store(store: Store) -> Check:
@@ -121,13 +108,12 @@ def check_store(store: Store) -> Check:
     check = Check(store.url)
     for name, schema in TABLES.items():
         listing = store.listing(name)
-        table = TableCheck(name, len(listing.files), listing.rows, len(listing.replaced))
-        check.tables.append(table)
-        check.files += listing.problems
+        table = check.tables[name] = TableCheck(len(listing.files), listing.rows, len(listing.replaced))
+        check.problems += listing.problems
         if listing.files:
-            table.bad_rows = bad_rows(store, listing)
+            table.bad = bad_rows(store, listing)
             if name == "task_samples":
-                table.doubtful_rows = _beyond_machine(store)
+                table.doubtful = _beyond_machine(store)
             table.repeated = _repeated(store, schema, listing)
     if store.listing("task_samples").files:
         check.renamed_count, check.renamed = _renamed(store)
@@ -149,7 +135,7 @@ def bad_rows(store: Store, listing: Listing) -> list[RowProblem]:
         f"SELECT reason, machine, count(*) AS rows FROM ({' UNION ALL '.join(parts)})"
         " WHERE reason IS NOT NULL GROUP BY ALL ORDER BY rows DESC, reason, machine"
     )
-    return [RowProblem(schema.name, row["reason"], row["machine"], row["rows"]) for row in broken.to_pylist()]
+    return [RowProblem(row["reason"], row["machine"] or None, row["rows"]) for row in broken.to_pylist()]
 
 
 def _beyond_machine(store: Store) -> list[RowProblem]:
@@ -161,10 +147,10 @@ def _beyond_machine(store: Store) -> list[RowProblem]:
         " GROUP BY machine ORDER BY rows DESC, machine"
     )
     reason = "more CPU time than its machine has threads for"
-    return [RowProblem("task_samples", reason, row["machine"], row["rows"]) for row in rows.to_pylist()]
+    return [RowProblem(reason, row["machine"], row["rows"]) for row in rows.to_pylist()]
 
 
-def _repeated(store: Store, schema: TableSchema, listing: Listing) -> Repeated | None:
+def _repeated(store: Store, schema: TableSchema, listing: Listing) -> Repeated:
     """Count the rows beyond the first of each key, over all files, whatever their rows say."""
     keys = ", ".join(identity(schema))
     parts = [
@@ -179,9 +165,9 @@ def _repeated(store: Store, schema: TableSchema, listing: Listing) -> Repeated |
         " GROUP BY 1 ORDER BY rows DESC, machine"
     ).to_pylist()
     if not repeats:
-        return None
+        return Repeated(0, ())
     names = tuple(row["machine"] for row in repeats[:NAMED] if row["machine"])
-    return Repeated(schema.name, sum(row["rows"] for row in repeats), names)
+    return Repeated(sum(row["rows"] for row in repeats), names)
 
 
 def _renamed(store: Store) -> tuple[int, list[Renamed]]:

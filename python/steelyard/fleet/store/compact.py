@@ -16,7 +16,7 @@ Not here: retention (``retention``).
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 from steelyard.fleet.store.layout import Partition, compact_name
 from steelyard.fleet.store.listing import Listing, StoreFile, look_at
@@ -44,40 +44,32 @@ TARGET_BYTES = 128 << 20
 
 @dataclass
 class TableCompaction:
-    """What was done with one table; ``rows`` are those that were written."""
+    """What was done with one table."""
 
-    table: str
     files_before: int = 0
+    """Small files that were joined."""
     files_after: int = 0
+    """Files that they became."""
     rows: int = 0
-    repeated: int = 0
-    quarantined: int = 0
+    """Rows that were written."""
+    repeated_rows: int = 0
+    """Rows that came again, and were dropped."""
+    quarantined_rows: int = 0
+    """Bad rows that were moved to quarantine."""
 
 
 @dataclass
 class Compaction:
-    """What was done with a store."""
+    """What was done with a store: `steelyard fleet compact --json`."""
 
-    url: str
-    tables: list[TableCompaction] = field(default_factory=list)
+    KIND: ClassVar[str] = "fleet_compact"
+
+    store: str
+    """Where the store is."""
+    tables: dict[str, TableCompaction] = field(default_factory=dict)
+    """Each table."""
     removed_leftovers: int = 0
-
-    def document(self) -> dict[str, Any]:
-        """Return it as ``--json`` prints it."""
-        return {
-            "store": self.url,
-            "removed_leftovers": self.removed_leftovers,
-            "tables": {
-                table.table: {
-                    "files_before": table.files_before,
-                    "files_after": table.files_after,
-                    "rows": table.rows,
-                    "repeated_rows": table.repeated,
-                    "quarantined_rows": table.quarantined,
-                }
-                for table in self.tables
-            },
-        }
+    """Files of an earlier compaction that were removed."""
 
 
 def _unwatched(step: str) -> None:
@@ -101,12 +93,11 @@ def compact_store(
     for name in tables or TABLES:
         schema = table_schema(name)
         listing = store.listing(name)
-        table = TableCompaction(name)
-        done.tables.append(table)
+        table = done.tables[name] = TableCompaction()
         if not dry_run:
             done.removed_leftovers += len(listing.replaced)
             _remove(store, listing.replaced, step)
-            table.quarantined += _floods(store, listing, step)
+            table.quarantined_rows += _floods(store, listing, step)
         work = _Work(store, schema, table, step, dry_run)
         for partition, files in sorted(_by_partition(listing.files).items()):
             work.compact(partition, files, target_rows)
@@ -194,8 +185,8 @@ class _Work:
         path = put(store.place, partition, compact_name(digest(content)), content)
         _remove(store, group, self.step)
         self.done.rows += len(good)
-        self.done.quarantined += bad
-        self.done.repeated += sum(file.rows for file in group) - bad - len(good)
+        self.done.quarantined_rows += bad
+        self.done.repeated_rows += sum(file.rows for file in group) - bad - len(good)
         return look_at(store.place, schema, path)
 
     def _set_aside(self, group: Sequence[StoreFile]) -> int:

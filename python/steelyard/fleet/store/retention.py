@@ -10,7 +10,7 @@ Invariants: a file is removed whole, by the day in its path alone; removing agai
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 from steelyard._base import UsageError
 from steelyard.fleet.store.files import Place
@@ -19,21 +19,26 @@ from steelyard.fleet.store.schema import TABLES
 from steelyard.fleet.store.write import table_schema
 
 
+@dataclass(frozen=True)
+class Removed:
+    """What was removed of a table."""
+
+    files: int
+    """How many files."""
+    bytes: int
+    """Their size."""
+
+
 @dataclass
 class Expiry:
-    """What was removed: files and bytes by table, and the first day that was kept."""
+    """What was removed of a store: `steelyard fleet expire --json`."""
+
+    KIND: ClassVar[str] = "fleet_expire"
 
     first_kept: str
-    removed: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def document(self) -> dict[str, Any]:
-        """Return it as ``--json`` prints it."""
-        return {
-            "first_kept": self.first_kept,
-            "removed": {
-                name: {"files": files, "bytes": size} for name, (files, size) in self.removed.items()
-            },
-        }
+    """The first day that was kept."""
+    removed: dict[str, Removed] = field(default_factory=dict)
+    """By table."""
 
 
 def expire_store(
@@ -58,7 +63,7 @@ def expire_store(
                     files, size = files + 1, size + entry.size_bytes
                     if not dry_run:
                         place.remove(entry.path)
-        done.removed[name] = (files, size)
+        done.removed[name] = Removed(files, size)
     return done
 
 

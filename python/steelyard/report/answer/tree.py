@@ -9,7 +9,7 @@ Not here: drawing (``page``, ``terminal``, ``delimited``), figures (``analyze``,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from steelyard.report.answer.charts import Chart, Heat
@@ -150,8 +150,8 @@ class Answer:
     heading: str
     """The answer in one line."""
     sections: Sequence[Section]
-    document: dict[str, Any] = field(default_factory=dict)
-    """What ``--json`` prints."""
+    result: Any = None
+    """What ``--json`` prints of a fleet's store: a dataclass."""
     lines: Sequence[str] = ()
     """Sentences under the heading."""
     cautions: Sequence[str] = ()

@@ -31,7 +31,7 @@ _HOURS = tuple(range(24))
 
 def smt(result: SmtResult) -> Answer:
     """Return everything that ``fleet smt`` says."""
-    return Answer("Used capacity", _smt_heading(result), _smt_sections(result), result.document())
+    return Answer("Used capacity", _smt_heading(result), _smt_sections(result), result)
 
 
 def _smt_heading(result: SmtResult) -> str:
@@ -180,7 +180,7 @@ def _uplifts(result: SmtResult) -> Table:
 
 def frequency(result: FrequencyResult) -> Answer:
     """Return everything that ``fleet frequency`` says."""
-    return Answer("Frequency", _frequency_heading(result), _frequency_sections(result), result.document())
+    return Answer("Frequency", _frequency_heading(result), _frequency_sections(result), result)
 
 
 def _frequency_heading(result: FrequencyResult) -> str:

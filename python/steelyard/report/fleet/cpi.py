@@ -13,6 +13,7 @@ import numpy as np
 
 from steelyard.fleet.cpi.anomalies import ORDINARY_RATIO, Anomalies
 from steelyard.fleet.cpi.distribution import Distribution
+from steelyard.fleet.cpi.results import DistributionResult, OutlierSettings, OutliersResult, SpecsResult
 from steelyard.fleet.cpi.rule import Rule
 from steelyard.fleet.cpi.samples import COUNTED
 from steelyard.fleet.cpi.specs import Spec, SpecSettings
@@ -78,25 +79,14 @@ def specs_answer(
         sections.append(Section("without", "Without a spec", (table(columns, rows),)))
     if any(spec.excluded for spec in specs):
         sections.append(Section("excluded", "Samples left out", (_excluded_table(specs),)))
-    document = {
-        "settings": {
-            "threshold_sigmas": settings.sigmas,
-            "day_weight": settings.day_weight,
-            "fewest_tasks": settings.fewest_tasks,
-            "fewest_samples": settings.fewest_samples,
-            "minimum_usage": settings.guards.minimum_usage,
-            "gev_quantile": quantile if distributions else None,
-        },
-        "specs": [spec.document() for spec in specs],
-        "written": written,
-    }
-    return Answer("CPI specs", heading, tuple(sections), document, (subline,), says_no=not usable)
+    result = SpecsResult(settings, quantile if distributions else None, specs, written)
+    return Answer("CPI specs", heading, tuple(sections), result, (subline,), says_no=not usable)
 
 
 def _threshold_words(specs: Sequence[Spec], settings: SpecSettings, quantile: float) -> str:
     if any(spec.threshold_from != "sigma" for spec in specs):
         return f"{quantile:g} quantile of a GEV, or of the samples where none fits"
-    return f"mean + {settings.sigmas:g} sd"
+    return f"mean + {settings.threshold_sigmas:g} sd"
 
 
 def _without_curve(specs: Sequence[Spec], quantile: float) -> str:
@@ -166,18 +156,13 @@ def distributions_answer(
         heading = "No job has a CPI spec"
         why = sorted({f"{spec.job} on {spec.platform}: {spec.missing}" for spec in specs})
         sections.insert(0, Section("why", "Why", (Paragraph("; ".join(why[:20]) or "no task samples"),)))
-    document = {
-        "distributions": [distribution.document() for distribution in distributions],
-        "gev_quantile": quantile,
-        "throughput": [row.document() for row in following],
-        "warnings": warnings(following),
-    }
+    known = warnings(following)
     return Answer(
         "CPI distributions",
         heading,
         tuple(sections),
-        document,
-        cautions=tuple(warnings(following)),
+        DistributionResult(distributions, quantile, following, known),
+        cautions=tuple(known),
         says_no=not distributions,
     )
 
@@ -207,9 +192,9 @@ def _distribution_chart(number: int, distribution: Distribution) -> Chart:
     low, high = _span(distribution)
     inside = bins.low < high
     series = [Series("samples", middle[inside].tolist(), density[inside].tolist(), "bar", "sky")]
-    if distribution.fit is not None:
+    if distribution.gev is not None:
         x = np.linspace(low, high, 200)
-        series.append(Series("GEV", x.tolist(), distribution.fit.gev.density(x).tolist(), "line", "red"))
+        series.append(Series("GEV", x.tolist(), distribution.gev.gev.density(x).tolist(), "line", "red"))
     marks = [Mark("x", spec.cpi_mean, "mean")] if spec.cpi_mean is not None else []
     if spec.threshold_cpi is not None:
         marks.append(Mark("x", spec.threshold_cpi, "threshold", "red"))
@@ -248,9 +233,9 @@ def _words(distribution: Distribution) -> str:
     beyond, _ = distribution.above(_span(distribution)[1])
     if beyond:
         words += f", {fmt.plain(fmt.quantity(beyond, 'ratio'))} further right"
-    if distribution.fit is None:
+    if distribution.gev is None:
         return f"{words}. No curve: {distribution.missing}."
-    gev = distribution.fit.gev
+    gev = distribution.gev.gev
     # The paper writes the shape with the other sign.
     return f"{words}. GEV({gev.location:.3g}, {gev.scale:.3g}, {-gev.shape:.3g})."
 
@@ -270,7 +255,7 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
     )
     rows = []
     for distribution in distributions:
-        spec, fit = distribution.spec, distribution.fit
+        spec, fit = distribution.spec, distribution.gev
         seen, expected = (
             distribution.above(spec.threshold_cpi) if spec.threshold_cpi is not None else (None, None)
         )
@@ -362,7 +347,7 @@ def outliers_answer(anomalies: Anomalies, rule: Rule, source: str) -> Answer:
     count = anomalies.anomalous_tasks
     heading = f"{fmt.several(count, 'task')} {'was' if count == 1 else 'were'} anomalous"
     subline = (
-        f"{rule.outliers} outliers in {rule.anomaly_s} s, above {source};"
+        f"{rule.outliers} outliers in {rule.within_s} s, above {source};"
         f" samples below {rule.minimum_usage:g} CPU-s/s do not count"
     )
     columns = (
@@ -416,16 +401,8 @@ def outliers_answer(anomalies: Anomalies, rule: Rule, source: str) -> Answer:
             f" {ORDINARY_RATIO:.0%} of the task-days have one. Raise --sigmas or --outliers."
         )
     jobs = Section("jobs", "By job", (table(columns, rows), chart), intro)
-    document = {
-        "settings": {
-            "outliers": rule.outliers,
-            "within_s": rule.anomaly_s,
-            "minimum_usage": rule.minimum_usage,
-            "specs": source,
-        },
-        **anomalies.document(),
-    }
-    return Answer("CPI outliers", heading, (jobs, _task_section(anomalies)), document, (subline,))
+    result = OutliersResult(OutlierSettings(rule, source), anomalies)
+    return Answer("CPI outliers", heading, (jobs, _task_section(anomalies)), result, (subline,))
 
 
 def _task_section(anomalies: Anomalies) -> Section:

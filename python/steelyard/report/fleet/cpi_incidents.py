@@ -12,6 +12,7 @@ from typing import Any
 from steelyard.fleet.cpi.evidence import Bar
 from steelyard.fleet.cpi.incident_groups import IncidentGroup, group_incidents
 from steelyard.fleet.cpi.incidents import Incident
+from steelyard.fleet.cpi.results import IncidentSettings, IncidentsResult
 from steelyard.fleet.cpi.rule import Rule
 from steelyard.fleet.cpi.timeline import Timeline
 from steelyard.fleet.cpi.truth import Point
@@ -60,7 +61,7 @@ def incidents_answer(
     if by_agents:
         names = f"an antagonist named by the rule in {by_rule:,}, by agents alone in {len(by_agents):,} more"
     heading = f"{several(len(incidents), 'incident')}, {names}, {len(cappable):,} may be capped"
-    subline = f"{_rule_words(rule, bar)}; {rule.outliers} outliers in {rule.anomaly_s} s above {source}"
+    subline = f"{_rule_words(rule, bar)}; {rule.outliers} outliers in {rule.within_s} s above {source}"
     sections = [
         Section("groups", "By victim and antagonist", (_group_table(groups, incidents, each=each),)),
         Section("incidents", "Incidents", (_incident_table(incidents, each=each),), on_terminal=each),
@@ -76,24 +77,8 @@ def incidents_answer(
     sections += _cap_sections(incidents)
     if curve:
         sections.append(_curve_section(curve, rule, right))
-    document = {
-        "settings": {
-            "outliers": rule.outliers,
-            "within_s": rule.anomaly_s,
-            "minimum_usage": rule.minimum_usage,
-            "correlation_s": rule.correlation_s,
-            "correlation_floor": rule.correlation_floor,
-            "align_s": rule.align_s,
-            "specs": source,
-            "rule": "paper" if bar is None else "tested",
-            "evidence_s": None if bar is None else bar.evidence_s,
-            "false_name_ratio": None if bar is None else bar.false_name_ratio,
-        },
-        "groups": [group.document() for group in groups],
-        "incidents": [incident.document() for incident in incidents],
-        "truth_curve": [point.document() for point in curve] if curve is not None else None,
-        "truth": right.document() if right is not None else None,
-    }
+    settings = IncidentSettings(rule, source, bar)
+    result = IncidentsResult(settings, groups, incidents, curve, right)
     tiles = (
         Tile("incidents", f"{len(incidents):,}"),
         Tile("named by the rule", f"{by_rule:,}"),
@@ -101,7 +86,7 @@ def incidents_answer(
         Tile("may be capped", f"{len(cappable):,}"),
         Tile("capped by agents", f"{sum(incident.effect is not None for incident in incidents):,}"),
     )
-    answer = Answer("CPI incidents", heading, tuple(sections), document, (subline,), tiles=tiles)
+    answer = Answer("CPI incidents", heading, tuple(sections), result, (subline,), tiles=tiles)
     return replace(answer, rows=max(answer.rows, len(incidents))) if each else answer
 
 

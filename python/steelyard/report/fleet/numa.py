@@ -44,13 +44,13 @@ def numa(answer: NumaAnswer) -> Answer:
     """Return everything that ``fleet numa`` says."""
     subline = fmt.plain(
         f"{fmt.count(answer.samples)} samples with a score, {fmt.count(answer.machines)} machines,"
-        f" {answer.dates[0]} to {answer.dates[-1]}. A score of 1 is all local."
+        f" {answer.days[0].date} to {answer.days[-1].date}. A score of 1 is all local."
     )
     return Answer(
         "NUMA locality",
         _heading(answer),
         _sections(answer),
-        answer.document(),
+        answer,
         (subline,),
         _cautions(answer),
         _tiles(answer),
@@ -61,7 +61,7 @@ def _heading(answer: NumaAnswer) -> str:
     """Return the answer in one line: the largest increase in CPI whose interval excludes none."""
     clear = [
         locality
-        for locality in answer.localities
+        for locality in answer.effects
         if locality.metric == "cpi" and locality.effect.low is not None and locality.effect.low > 0
     ]
     if not clear:
@@ -73,7 +73,7 @@ def _heading(answer: NumaAnswer) -> str:
 
 def _cautions(answer: NumaAnswer) -> list[str]:
     """Return the warnings of the page."""
-    misled = [locality for locality in answer.localities if locality.disagreement]
+    misled = [locality for locality in answer.effects if locality.disagreement]
     if not misled:
         return []
     names = ", ".join(f"{locality.job} ({METRICS[locality.metric]})" for locality in misled[:5])
@@ -83,15 +83,15 @@ def _cautions(answer: NumaAnswer) -> list[str]:
 
 def _tiles(answer: NumaAnswer) -> list[Tile]:
     """Return the main figures."""
-    last = answer.spread[-1]
+    last = answer.days[-1].samples
     local = last[-1] / sum(last) if sum(last) else None
     return [
         Tile("samples with a score", fmt.count(answer.samples), str(answer.samples)),
-        Tile("in the best bin", fmt.quantity(local, "ratio"), note=f"of {answer.dates[-1]}"),
+        Tile("in the best bin", fmt.quantity(local, "ratio"), note=f"of {answer.days[-1].date}"),
         Tile("jobs with a known effect on CPI", str(len(_clear(answer, "cpi")))),
         Tile(
             "where raw samples mislead",
-            str(sum(bool(locality.disagreement) for locality in answer.localities)),
+            str(sum(bool(locality.disagreement) for locality in answer.effects)),
         ),
     ]
 
@@ -99,7 +99,7 @@ def _tiles(answer: NumaAnswer) -> list[Tile]:
 def _clear(answer: NumaAnswer, metric: str) -> list[Locality]:
     return [
         locality
-        for locality in answer.localities
+        for locality in answer.effects
         if locality.metric == metric
         and locality.effect.low is not None
         and locality.effect.high is not None
@@ -142,8 +142,8 @@ def _at_half(locality: Locality) -> Figure:
 
 def _effects(answer: NumaAnswer) -> Table:
     rows = []
-    for locality in answer.localities:
-        raw = None if locality.raw is None else locality.raw.at(1 - SHOWN_SCORE)[0]
+    for locality in answer.effects:
+        raw = None if locality.raw_effect is None else locality.raw_effect.at(1 - SHOWN_SCORE)[0]
         note = locality.disagreement or locality.effect.reason
         rows.append(
             (
@@ -152,10 +152,10 @@ def _effects(answer: NumaAnswer) -> Table:
                 _at_half(locality),
                 raw,
                 None
-                if locality.correlation is None
-                else written(f"{locality.correlation:+.2f}", locality.correlation),
+                if locality.raw_correlation is None
+                else written(f"{locality.raw_correlation:+.2f}", locality.raw_correlation),
                 locality.effect.samples,
-                locality.effect.clusters,
+                locality.effect.machines,
                 Cell(note, level="suspect" if locality.disagreement else None, is_text=True),
             )
         )
@@ -174,11 +174,14 @@ def _effects(answer: NumaAnswer) -> Table:
 
 def _effect_chart(answer: NumaAnswer) -> Chart:
     of_cpi = sorted(
-        (locality for locality in answer.localities if locality.metric == "cpi"),
+        (locality for locality in answer.effects if locality.metric == "cpi"),
         key=lambda locality: -locality.effect.value,
     )[:30]
     ends = [locality.effect.at(1 - SHOWN_SCORE) for locality in of_cpi]
-    raw = [None if locality.raw is None else locality.raw.at(1 - SHOWN_SCORE)[0] for locality in of_cpi]
+    raw = [
+        None if locality.raw_effect is None else locality.raw_effect.at(1 - SHOWN_SCORE)[0]
+        for locality in of_cpi
+    ]
     names = [locality.job for locality in of_cpi]
     return Chart(
         "effects",
@@ -204,17 +207,15 @@ def _effect_chart(answer: NumaAnswer) -> Chart:
 
 def _by_score(answer: NumaAnswer, metric: str) -> Chart:
     figures = [figure for figure in answer.figures if figure.metric == metric]
-    middle = [(at + 0.5) / answer.bins for at in range(answer.bins)]
+    middle = [(at + 0.5) / answer.score_bins for at in range(answer.score_bins)]
     title = f"{METRICS[metric][:1].upper()}{METRICS[metric][1:]}"
     if not figures:
         return Chart(f"score-{metric}", title, (), missing="no job exports it at different scores")
     strongest = {
-        locality.job: abs(locality.effect.value)
-        for locality in answer.localities
-        if locality.metric == metric
+        locality.job: abs(locality.effect.value) for locality in answer.effects if locality.metric == metric
     }
     shown = sorted(figures, key=lambda figure: (-strongest.get(figure.job, 0.0), figure.job))[:_JOBS]
-    together = _together(figures, answer.bins)
+    together = _together(figures, answer.score_bins)
     lines = [
         Series(
             "all jobs",
@@ -229,7 +230,7 @@ def _by_score(answer: NumaAnswer, metric: str) -> Chart:
     ]
     if len(figures) > 1:
         lines += [
-            Series(figure.job, middle, list(figure.ratios), "line", _ROLES[at % len(_ROLES)])
+            Series(figure.job, middle, list(figure.ratio), "line", _ROLES[at % len(_ROLES)])
             for at, figure in enumerate(shown)
         ]
     return Chart(
@@ -242,9 +243,9 @@ def _together(figures: list[Binned], bins: int) -> list[tuple[float | None, floa
     made: list[tuple[float | None, float | None]] = []
     for at in range(bins):
         parts = [
-            (figure.counts[at], figure.ratios[at] or 0.0, figure.deviations[at] or 0.0)
+            (figure.samples[at], figure.ratio[at] or 0.0, figure.sd[at] or 0.0)
             for figure in figures
-            if figure.counts[at]
+            if figure.samples[at]
         ]
         count = sum(n for n, _, _ in parts)
         if not count:
@@ -257,19 +258,19 @@ def _together(figures: list[Binned], bins: int) -> list[tuple[float | None, floa
 
 
 def _days(answer: NumaAnswer) -> Chart:
-    totals = [sum(row) for row in answer.spread]
-    used = [at for at in range(answer.bins) if any(row[at] for row in answer.spread)]
+    totals = [sum(day.samples) for day in answer.days]
+    used = [at for at in range(answer.score_bins) if any(day.samples[at] for day in answer.days)]
     roles = ("red", "orange", "yellow", "purple", "sky", "blue", "green", "ink")
     return Chart(
         "days",
         "Share of samples in each range of scores, by day",
         tuple(
             Series(
-                _range(at, answer.bins),
-                list(answer.dates),
+                _range(at, answer.score_bins),
+                [day.date for day in answer.days],
                 [
-                    row[at] / total if total else None
-                    for row, total in zip(answer.spread, totals, strict=True)
+                    day.samples[at] / total if total else None
+                    for day, total in zip(answer.days, totals, strict=True)
                 ],
                 "bar",
                 roles[number * len(roles) // max(1, len(used))],
@@ -290,14 +291,14 @@ def _range(at: int, bins: int) -> str:
 
 
 def _day_table(answer: NumaAnswer) -> Table:
-    used = [at for at in range(answer.bins) if any(row[at] for row in answer.spread)]
+    used = [at for at in range(answer.score_bins) if any(day.samples[at] for day in answer.days)]
     columns = (
         Column("day"),
         Column("samples", rank=1),
-        *(Column(_range(at, answer.bins), "ratio") for at in used),
+        *(Column(_range(at, answer.score_bins), "ratio") for at in used),
     )
     rows = []
-    for date, row in zip(answer.dates, answer.spread, strict=True):
-        total = sum(row)
-        rows.append((date, total, *(row[at] / total for at in used)))
+    for day in answer.days:
+        total = sum(day.samples)
+        rows.append((day.date, total, *(day.samples[at] / total for at in used)))
     return table(columns, rows)

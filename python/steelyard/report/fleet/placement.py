@@ -32,7 +32,7 @@ def place(result: PlaceResult) -> Answer:
         "Placement",
         _heading(result),
         _sections(result),
-        result.document(),
+        result,
         (_subline(result),),
         _cautions(result),
         says_no=not result.is_feasible or result.planned is None,

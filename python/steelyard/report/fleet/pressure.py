@@ -21,7 +21,7 @@ from steelyard.fleet.placement.pair import (
     PairAnswer,
     Slowdown,
 )
-from steelyard.fleet.pressure import NEAR, RESOURCES, JobPressure, Use
+from steelyard.fleet.pressure import NEAR, RESOURCES, FleetPressure, JobPressure, Use
 from steelyard.report import format as fmt
 from steelyard.report.answer import (
     Answer,
@@ -44,13 +44,12 @@ _WORDS = {MUST_NOT: "must not share", MAY: "may share", UNCLEAR: "unclear"}
 
 def pressure(jobs: Sequence[JobPressure]) -> Answer:
     """Return everything that ``fleet pressure`` says."""
-    document = {"jobs": [job.document() for job in jobs]}
-    return Answer("Pressure points", _pressure_heading(jobs), _pressure_sections(jobs), document)
+    return Answer("Pressure points", _pressure_heading(jobs), _pressure_sections(jobs), FleetPressure(jobs))
 
 
 def _pressure_heading(jobs: Sequence[JobPressure]) -> str:
     """Return the matrix in one line: how many jobs press on what."""
-    counts = {name: sum(name in job.points for job in jobs) for name in RESOURCES}
+    counts = {name: sum(name in job.pressure_points for job in jobs) for name in RESOURCES}
     parts = [f"{RESOURCES[name]} {count}" for name, count in counts.items() if count]
     return (
         f"{fmt.several(len(jobs), 'job')}; pressure points: {', '.join(parts)}"
@@ -61,7 +60,7 @@ def _pressure_heading(jobs: Sequence[JobPressure]) -> str:
 
 def _pressure_sections(jobs: Sequence[JobPressure]) -> list[Section]:
     """Return the page of the pressure-point matrix."""
-    missing = sorted({use.reason for job in jobs for use in job.uses if use.reason})
+    missing = sorted({use.missing for job in jobs for use in job.resources.values() if use.missing})
     blocks = (_matrix(jobs), _pressure_table(jobs))
     made = [Section("matrix", "Pressure points", blocks, intro=_pressure_intro())]
     notes = Notes(tuple(missing), "Missing data")
@@ -81,13 +80,15 @@ def _pressure_intro() -> str:
 
 def _matrix(jobs: Sequence[JobPressure]) -> Heat:
     def filled(job: JobPressure) -> list[float | None]:
-        least = min((use.fits for use in job.uses if use.fits is not None), default=None)
-        return [None if use.fits is None or least is None else least / use.fits for use in job.uses]
+        least = min((use.fits for use in job.resources.values() if use.fits is not None), default=None)
+        return [
+            None if use.fits is None or least is None else least / use.fits for use in job.resources.values()
+        ]
 
     def label(job: JobPressure, use: Use) -> str:
         noun = RESOURCES[use.resource]
         if use.mean_ratio is None:
-            return f"{job.job}, {use.reason}"
+            return f"{job.job}, {use.missing}"
         return (
             f"{job.job}, {noun}: {use.mean_ratio:.2%} of the limit on average, most {use.max_ratio or 0:.1%}"
         )
@@ -101,8 +102,8 @@ def _matrix(jobs: Sequence[JobPressure]) -> Heat:
         unit="ratio",
         low=0.0,
         high=1.0,
-        cells=[["●" if use.is_pressure else "" for use in job.uses] for job in jobs],
-        labels=[[label(job, use) for use in job.uses] for job in jobs],
+        cells=[["●" if use.is_pressure else "" for use in job.resources.values()] for job in jobs],
+        labels=[[label(job, use) for use in job.resources.values()] for job in jobs],
         note="100% is the threshold. Empty: not measured.",
     )
 
@@ -113,11 +114,11 @@ def _pressure_table(jobs: Sequence[JobPressure]) -> Table:
     columns += [Column("fits"), Column("past CPU threshold", "ratio"), Column("machines", rank=2)]
     rows = []
     for job in jobs:
-        cells: list[object] = [job.job, ", ".join(RESOURCES[name] for name in job.points) or None]
-        for use in job.uses:
-            cells.append(Figure(missing=use.reason) if use.mean_ratio is None else use.mean_ratio)
-        fits = min((use.fits for use in job.uses if use.fits is not None), default=None)
-        rows.append([*cells, fits, job.uses[0].past_ratio, job.machines])
+        cells: list[object] = [job.job, ", ".join(RESOURCES[name] for name in job.pressure_points) or None]
+        for use in job.resources.values():
+            cells.append(Figure(missing=use.missing) if use.mean_ratio is None else use.mean_ratio)
+        fits = min((use.fits for use in job.resources.values() if use.fits is not None), default=None)
+        rows.append([*cells, fits, job.resources["cpu"].machine_past_threshold_ratio, job.machines])
     return table(
         columns,
         rows,
@@ -128,9 +129,7 @@ def _pressure_table(jobs: Sequence[JobPressure]) -> Table:
 
 def pair(answer: PairAnswer) -> Answer:
     """Return everything that ``fleet pair`` says."""
-    return Answer(
-        "Pairs", _pair_heading(answer), _pair_sections(answer), answer.document(), (_pair_subline(answer),)
-    )
+    return Answer("Pairs", _pair_heading(answer), _pair_sections(answer), answer, (_pair_subline(answer),))
 
 
 def _pair_heading(answer: PairAnswer) -> str:
@@ -152,9 +151,9 @@ def _pair_subline(answer: PairAnswer) -> str:
     counts = {verdict: sum(pair.verdict == verdict for pair in answer.pairs) for verdict in _WORDS}
     summary = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items())
     sentence = f"{len(answer.pairs):,} pairs of {len(answer.jobs):,} jobs: {summary}."
-    if answer.unseen:
+    if answer.pairs_not_seen:
         sentence += (
-            f" {answer.unseen:,} other pairs were never on one machine in the same minute: of up to"
+            f" {answer.pairs_not_seen:,} other pairs were never on one machine in the same minute: of up to"
             f" {EVERY_PAIR_OF} jobs (--job) every pair is answered."
         )
     return sentence
@@ -162,13 +161,13 @@ def _pair_subline(answer: PairAnswer) -> str:
 
 def _pair_sections(answer: PairAnswer) -> list[Section]:
     """Return the page of pairs."""
-    skill = answer.skill
+    skill = answer.prediction
     if skill.reason:
         note = Paragraph(f"No predictions: {skill.reason}.", "suspect")
     else:
         note = Paragraph(
             f"Pairs that were not seen together are predicted from where their jobs press, learnt from"
-            f" {skill.pairs} observed ones. Predicting each of these from the others explains"
+            f" {skill.observed_pairs} observed ones. Predicting each of these from the others explains"
             f" {skill.skill_ratio or 0:.0%} of their spread, with an error of ±{skill.error or 0:.2f}."
         )
     return [
@@ -209,11 +208,11 @@ def _verdicts(answer: PairAnswer) -> Table:
 
 
 def _ratio(slowdown: Slowdown) -> Cell:
-    if slowdown.ratio is None:
+    if slowdown.cpi_ratio is None:
         return Cell(fmt.MISSING, "neither observed nor predicted")
     mark = "*" if slowdown.source == "predicted" else ""
-    raw = f"{slowdown.source}: {slowdown.ratio!r}"
-    return Cell(f"{slowdown.ratio:.2f}x{mark}", raw, figure=Figure(slowdown.ratio))
+    raw = f"{slowdown.source}: {slowdown.cpi_ratio!r}"
+    return Cell(f"{slowdown.cpi_ratio:.2f}x{mark}", raw, figure=Figure(slowdown.cpi_ratio))
 
 
 def _map(answer: PairAnswer) -> Heat:
@@ -221,23 +220,23 @@ def _map(answer: PairAnswer) -> Heat:
 
     def label(job: str, other: str) -> str:
         slowdown = of.get((job, other))
-        if slowdown is None or slowdown.ratio is None:
+        if slowdown is None or slowdown.cpi_ratio is None:
             return f"{job} beside {other}: not known"
         low, high = slowdown.interval
         return f"{job} beside {other}, {slowdown.source}: {low or 0:.2f} to {high or 0:.2f}"
 
     def text(job: str, other: str) -> str:
         slowdown = of.get((job, other))
-        if slowdown is None or slowdown.ratio is None:
+        if slowdown is None or slowdown.cpi_ratio is None:
             return ""
-        return f"{slowdown.ratio:.2f}{'*' if slowdown.source == 'predicted' else ''}"
+        return f"{slowdown.cpi_ratio:.2f}{'*' if slowdown.source == 'predicted' else ''}"
 
     jobs = list(answer.jobs)
     if len(jobs) > EVERY_PAIR_OF:
-        worst = sorted(answer.slowdowns, key=lambda one: -(one.ratio or 0.0))
+        worst = sorted(answer.slowdowns, key=lambda one: -(one.cpi_ratio or 0.0))
         named = dict.fromkeys(name for one in worst for name in (one.job, one.beside))
         jobs = sorted(list(named)[:EVERY_PAIR_OF])
-    rows = [[of[j, k].ratio if (j, k) in of else None for k in jobs] for j in jobs]
+    rows = [[of[j, k].cpi_ratio if (j, k) in of else None for k in jobs] for j in jobs]
     return Heat(
         "slowdowns",
         "CPI of a job (row) next to another (column), relative to its CPI without it",
@@ -257,13 +256,13 @@ def _map(answer: PairAnswer) -> Heat:
 
 def _slowdowns(answer: PairAnswer) -> Table:
     ranked = sorted(
-        answer.slowdowns, key=lambda slowdown: (-(slowdown.ratio or 0.0), slowdown.job, slowdown.beside)
+        answer.slowdowns, key=lambda slowdown: (-(slowdown.cpi_ratio or 0.0), slowdown.job, slowdown.beside)
     )
     rows = [
         (
             slowdown.job,
             slowdown.beside,
-            Figure(slowdown.ratio, *slowdown.interval),
+            Figure(slowdown.cpi_ratio, *slowdown.interval),
             slowdown.source,
             None
             if slowdown.p_adjusted is None

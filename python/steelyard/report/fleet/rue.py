@@ -50,10 +50,10 @@ def rue(result: RueResult) -> Answer:
         f"RUE by {result.label}",
         result.comparisons[0].recommendation,
         [*compared, _assignment(result), _leaves_out(result)],
-        result.document(),
+        result,
         (subline,),
         _cautions(result),
-        says_no=result.is_refused,
+        says_no=result.total_refused,
     )
 
 

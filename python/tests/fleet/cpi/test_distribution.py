@@ -27,7 +27,7 @@ def test_the_web_search_figure_of_cpi2_is_reproduced(tmp_path) -> None:
         samples = store.table("task_samples")
         specs = find_specs(samples)
         (found,) = find_distributions(samples, specs)
-    spec, fit = found.spec, found.fit
+    spec, fit = found.spec, found.gev
     assert spec.samples == n
     assert (round(spec.cpi_mean or 0, 1), round(spec.cpi_sd or 0, 2)) == (1.8, 0.16)
     assert fit is not None

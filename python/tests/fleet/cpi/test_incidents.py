@@ -194,6 +194,6 @@ def test_truth_counts_only_the_days_that_were_asked_for() -> None:
         "correlation": 0.5,
     }
     truth = cpi_truth.guilts(episodes)
-    assert cpi_truth.point([row], truth, 0.4).document()["precision"] == 1.0
+    assert cpi_truth.point([row], truth, 0.4).precision == 1.0
     assert cpi_truth.point([{**row, "task": "b"}], truth, 0.4).precision == 0.0
     assert cpi_truth.point([row], truth, 0.6).precision is None

@@ -30,7 +30,7 @@ def test_correlation_is_that_of_the_vectors(case: dict[str, Any]) -> None:
 
 @_named("anomaly")
 def test_anomalies_are_those_of_the_vectors(case: dict[str, Any]) -> None:
-    rule = Rule(minimum_usage=case["minimum_usage"], outliers=case["outliers"], anomaly_s=case["window_s"])
+    rule = Rule(minimum_usage=case["minimum_usage"], outliers=case["outliers"], within_s=case["window_s"])
     outlier = [is_outlier(one["cpi"], one["usage"], case["threshold_cpi"], rule) for one in case["samples"]]
     assert outlier == case["expected_outlier"]
     starts = [one["start_unix_s"] for one in case["samples"]]

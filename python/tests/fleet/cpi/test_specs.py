@@ -31,7 +31,7 @@ def test_mean_and_deviation_are_those_of_the_samples() -> None:
     assert spec.cpu_usage_mean == pytest.approx(1.5)
     assert spec.effective_samples == pytest.approx(900)
     assert spec.threshold_cpi == pytest.approx(cpi.mean() + 2 * cpi.std(ddof=1))
-    three = find_specs(table(rows), SpecSettings(sigmas=3))[0]
+    three = find_specs(table(rows), SpecSettings(threshold_sigmas=3))[0]
     assert three.threshold_cpi == pytest.approx(cpi.mean() + 3 * cpi.std(ddof=1))
 
 
@@ -188,7 +188,7 @@ def test_cpi_of_few_values_has_the_samples_quantile_for_a_threshold() -> None:
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    for wrong in ({"day_weight": 0.0}, {"day_weight": 1.1}, {"fewest_tasks": 0}, {"sigmas": 0.0}):
+    for wrong in ({"day_weight": 0.0}, {"day_weight": 1.1}, {"fewest_tasks": 0}, {"threshold_sigmas": 0.0}):
         with pytest.raises(ValueError, match=r"weight|spec"):
             SpecSettings(**wrong)
     with pytest.raises(ValueError, match="lowest"):

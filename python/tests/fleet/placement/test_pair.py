@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from steelyard._base import ResultSaysNoError
+from steelyard._base.documents import as_document
 from steelyard.analyze.pressure.contention import fit, predict
 from steelyard.fleet.effects import Effect
 from steelyard.fleet.placement.company import beside, by_neighbour, numbered
@@ -16,13 +17,13 @@ from tests.fleet.simulated import simulated_store, truth_of
 
 
 def _press(job, cpu, disk=None):
-    uses = tuple(
-        Use(name, value, 0.0, value, None, False, None)
+    uses = {
+        name: Use(name, value, 0.0, value, None, False, None)
         for name, value in (
             ("cpu", cpu), ("dram_capacity", None), ("dram_bandwidth", None),
             ("disk_bandwidth", disk), ("network", None),
         )
-    )  # fmt: skip
+    }  # fmt: skip
     return JobPressure(job, 10, 100, 1.0, uses)
 
 
@@ -72,7 +73,7 @@ def test_contention_is_found_and_load_is_not_taken_for_it():
     assert rest["bully", "bystander"].verdict == MAY
     # The victim is everywhere: how the bystander would do without it was never seen.
     assert rest["bystander", "victim"].verdict == UNCLEAR
-    assert answer.pairs[0].document()["source"] == "observed"
+    assert answer.pairs[0].source == "observed"
 
 
 def test_innocent_pairs_are_called_guilty_as_seldom_as_the_level_says():
@@ -122,7 +123,7 @@ def test_resources_that_do_not_fit_forbid_a_pair_whatever_its_cpi():
     answer = pair(fleet.table("task_samples"), press)
     (bad,) = [one for one in answer.pairs if one.over]
     assert (bad.first.job, bad.second.job, bad.verdict) == ("bully", "victim", MUST_NOT)
-    assert bad.resources["disk_bandwidth"] == pytest.approx(0.9)
+    assert bad.resource_ratios["disk_bandwidth"] == pytest.approx(0.9)
     assert bad.reason.startswith("disk together 90% of the limit")
 
 
@@ -136,7 +137,7 @@ def test_pairs_that_were_hardly_seen_are_not_observed():
     assert (one.source, one.machines_with, one.machines_without) == ("unknown", 2, 4)
     assert answer.pairs[0].verdict == UNCLEAR
     assert "nothing is known of a beside b" in answer.pairs[0].reason
-    assert answer.skill.reason == "fewer than 10 pairs were observed"
+    assert answer.prediction.reason == "fewer than 10 pairs were observed"
     with pytest.raises(ResultSaysNoError, match="no task has a CPI"):
         pair(Fleet().put("task_samples", [{"cpi": None}]).table("task_samples"), [])
 
@@ -158,12 +159,12 @@ def test_of_many_jobs_only_pairs_that_were_seen_are_listed():
     answer = pair(table, [_press(name, 0.1) for name in names])
     assert [(one.first.job, one.second.job) for one in answer.pairs] == [(names[0], names[1])]
     assert {(one.job, one.beside) for one in answer.slowdowns} == {(names[0], names[1]), (names[1], names[0])}
-    assert answer.unseen == count * (count - 1) // 2 - 1
-    assert answer.document()["pairs_not_seen"] == answer.unseen
+    assert answer.pairs_not_seen == count * (count - 1) // 2 - 1
+    assert as_document(answer)["pairs_not_seen"] == answer.pairs_not_seen
     # The same figures as where every pair is asked for.
     few = pair(table, [_press(name, 0.1) for name in names[:2]], names[:2])
-    assert few.unseen == 0
-    assert few.pairs[0].first.ratio == pytest.approx(answer.pairs[0].first.ratio)
+    assert few.pairs_not_seen == 0
+    assert few.pairs[0].first.cpi_ratio == pytest.approx(answer.pairs[0].first.cpi_ratio)
 
 
 def test_too_little_use_is_not_called_a_missing_cpi():

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard._base import EnvironmentLacksError, ResultSaysNoError, UsageError
+from steelyard._base.documents import as_document
 from steelyard.fleet.placement.inputs import PlaceSettings
 from steelyard.fleet.placement.plan import place
 from steelyard.fleet.placement.program import Present, Program, plan_moves, solve
@@ -285,4 +286,4 @@ def test_wrong_settings_are_reported():
 
 def test_the_answer_is_plain_values():
     result = place(*samples(), PlaceSettings())
-    assert json.loads(json.dumps(result.document(), allow_nan=False))["is_feasible"]
+    assert json.loads(json.dumps(as_document(result), allow_nan=False))["is_feasible"]

@@ -73,7 +73,7 @@ def test_the_published_example_to_the_digit():
     assert [f"{rue:.0f}" for rue in fair.rue] == ["885", "1004"]
     assert f"{fair.speedup.value:.2f}" == "0.88"
     # The total is refused for the right reason, and the groups were found, not given.
-    assert result.is_refused
+    assert result.total_refused
     assert total.paradox
     assert "Simpson's paradox" in total.refused[0]
     assert one.choice.factors == ("app group",)
@@ -200,7 +200,7 @@ def test_advice_when_nothing_differs_and_when_little_is_known():
     assert one.decision is Decision.UNDECIDED
     assert "more machines with 'new'" in one.recommendation
     assert one.need.more[1] > 100
-    assert not few.is_refused
+    assert not few.total_refused
 
 
 def test_missing_figures_are_counted_and_never_zero():

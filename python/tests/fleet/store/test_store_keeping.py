@@ -13,7 +13,7 @@ from steelyard.fleet.store.check import check_store
 from steelyard.fleet.store.compact import compact_store
 from steelyard.fleet.store.files import Place
 from steelyard.fleet.store.listing import list_table
-from steelyard.fleet.store.retention import expire_store
+from steelyard.fleet.store.retention import Removed, expire_store
 from steelyard.fleet.store.schema import TABLES
 from steelyard.fleet.store.store import open_store, write_rows
 from steelyard.telemetry.engine import fetch_rows
@@ -52,11 +52,11 @@ def test_check_counts_and_names(store):
     write(store, rows("m8", windows=1, start=NOON + 60, job="search-v2"), machine="m8")
     with open_store(str(store)) as opened:
         found = check_store(opened)
-    table = next(one for one in found.tables if one.table == "task_samples")
-    assert [(bad.machine, bad.reason, bad.rows) for bad in table.bad_rows] == [("m3", "cpu_s is negative", 1)]
-    assert (table.repeated.rows, table.repeated.machines) == (4, ("m1",))
-    assert len(found.files) == 1
-    assert found.files[0].reason.startswith("m9 floods the store")
+    table = found.tables["task_samples"]
+    assert [(bad.machine, bad.reason, bad.rows) for bad in table.bad] == [("m3", "cpu_s is negative", 1)]
+    assert (table.repeated.repeated_rows, table.repeated.repeated_by) == (4, ("m1",))
+    assert len(found.problems) == 1
+    assert found.problems[0].reason.startswith("m9 floods the store")
     assert found.renamed_count == 2
     assert (found.renamed[0].task, found.renamed[0].jobs) == ("m8/0", ("search", "search-v2"))
     assert not found.clean
@@ -92,8 +92,8 @@ def test_check_on_the_command_line(store, capsys):
 
 def test_compaction_leaves_one_file_and_the_same_rows(store):
     done = compacted(store)
-    one = next(one for one in done.tables if one.table == "task_samples")
-    assert (one.files_before, one.files_after, one.rows, one.repeated, one.quarantined) == (
+    one = done.tables["task_samples"]
+    assert (one.files_before, one.files_after, one.rows, one.repeated_rows, one.quarantined_rows) == (
         8,
         1,
         12,
@@ -107,7 +107,7 @@ def test_compaction_leaves_one_file_and_the_same_rows(store):
     table = pq.read_table(store / FOLDER / names(store)[0], partitioning=None)
     assert table.equals(table.sort_by([(name, "ascending") for name in TABLES["task_samples"].sort]))
     # Nothing is left to do.
-    assert all(one.files_before == 0 for one in compacted(store).tables)
+    assert all(one.files_before == 0 for one in compacted(store).tables.values())
 
 
 def test_rows_in_quarantine_say_why_and_whence(store):
@@ -172,7 +172,7 @@ def test_late_and_repeated_uploads_after_compactions(store):
 
 def test_compacted_files_have_a_size(store):
     done = compacted(store, target_rows=6)
-    one = next(one for one in done.tables if one.table == "task_samples")
+    one = done.tables["task_samples"]
     assert one.files_after == len(names(store)) > 1
     assert read(store) == (EXPECTED, {})
     compacted(store)
@@ -270,7 +270,7 @@ def test_expiry_removes_by_day_and_table(tmp_path, capsys):
     assert [file.partition.date for file in list_table(place, TABLES["task_samples"]).files] == ["2026-01-03"]
     assert len(list_table(place, TABLES["incidents"]).files) == 2
     again = expire_store(place, 2, tables=["task_samples"], today="2026-01-03")
-    assert again.removed == {"task_samples": (0, 0)}
+    assert again.removed == {"task_samples": Removed(0, 0)}
     with pytest.raises(UsageError, match="is no day"):
         expire_store(place, 2, today="soon")
 
