@@ -9,7 +9,7 @@ Not here: drawing (``page``, ``terminal``, ``delimited``), figures (``analyze``,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.report.answer.charts import Chart, Heat
