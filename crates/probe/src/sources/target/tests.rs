@@ -196,10 +196,7 @@ fn a_thread_that_rests_when_its_process_ends_has_a_last_row() {
     assert!(looks[0].starts_with("2050000000 0 0 0 0 "), "{looks:?}");
     assert_eq!(threads.len(), 1, "{threads:?}");
     // It was there until the look before, at which another thread of the process was found.
-    assert!(
-        threads[0].starts_with("2000000000 10 11 7 "),
-        "{threads:?}"
-    );
+    assert!(threads[0].starts_with("2000000000 10 11 7 "), "{threads:?}");
     assert!(
         threads[0].ends_with(" S ep_poll - 3 1 1 1 40000000 10000000"),
         "{threads:?}"
