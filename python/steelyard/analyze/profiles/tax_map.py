@@ -20,6 +20,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from steelyard._base.documents import printed
 from steelyard.analyze.profiles.profile import KERNEL, Frame, Profile
 from steelyard.analyze.profiles.tax_rules import (
     APPLICATION,
@@ -100,6 +101,7 @@ class TaxMap:
         return next((entry.share_ratio for entry in self.categories if entry.id == category), 0.0)
 
     @property
+    @printed
     def tax_ratio(self) -> float | None:
         """Share of the datacenter tax: what is neither application, unclassified, nor idle."""
         if not self.samples:

@@ -34,63 +34,6 @@ RulesFile = Annotated[
     list[Path] | None,
     typer.Option("--rules", metavar="FILE", help="Tax map rules that come before the shipped ones."),
 ]
-_PART = {
-    "part": ("text", "count"),
-    "machines": "count",
-    "shares": {"*": ({"ratio": "number", "low": "number", "high": "number"}, None)},
-}
-_TOP = {
-    **dict.fromkeys(("by", "event", "unit"), "text"),
-    **dict.fromkeys(("fleet_weight", "unknown_symbols_ratio", "other_stacks_ratio"), "number"),
-    "rows": [
-        {
-            "key": "text",
-            "module": "text?",
-            **dict.fromkeys(("own_ratio", "own_low_ratio", "own_high_ratio", "fleet_weight"), "number"),
-            **dict.fromkeys(("total_ratio", "total_low_ratio", "total_high_ratio"), "number"),
-            **dict.fromkeys(("samples", "machines"), "count"),
-            **dict.fromkeys(("more_machines", "least_machines"), "count?"),
-        }
-    ],
-    **dict.fromkeys(("keys", "bucket_s"), "count"),
-    "sample": {
-        **dict.fromkeys(("machine_minutes", "machines", "samples", "functions"), "count"),
-        **dict.fromkeys(("entropy_bits", "entropy_low_bits", "entropy_high_bits"), "number"),
-        **dict.fromkeys(("sampled_entropy_bits", "unseen_ratio"), "number"),
-        "entropy_missing": "text?",
-        **dict.fromkeys(("manhattan_distance", "expected_manhattan_distance"), "number"),
-        **dict.fromkeys(("least_machines", "precision_ratio"), "number"),
-        "more_machines": "count?",
-        "is_enough": "truth",
-    },
-    "by_platform": [_PART],
-    "by_time": [_PART],
-    "tax": {"categories": {"*": "number"}, "tax_ratio": "number", "unclassified_ratio": "number"},
-    "unknown_symbols": [{"module": "text", "ratio": "number"}],
-    "other_events": ["text"],
-}
-_DIFF = {
-    **dict.fromkeys(("a", "b", "by", "event", "unit"), "text"),
-    "machines": ["count"],
-    "machine_minutes": ["count"],
-    "samples": ["count"],
-    "both_machines": "count",
-    "fleet_weight": ["number"],
-    **dict.fromkeys(("alpha", "least_machines"), "number"),
-    "changes": "count",
-    "jobs": [{"job": "text", **dict.fromkeys(("a_ratio", "b_ratio"), "number")}],
-    "mix_distance": "number",
-    "rows": [
-        {
-            "key": "text",
-            "module": "text?",
-            **dict.fromkeys(("a_ratio", "b_ratio", "difference_ratio"), "number"),
-            **dict.fromkeys(("low_ratio", "high_ratio", "p_value"), "number"),
-            **dict.fromkeys(("a_samples", "b_samples", "machines"), "count"),
-            "is_change": "truth?",
-        }
-    ],
-}
 
 
 def register(app: typer.Typer) -> None:
@@ -114,7 +57,7 @@ def register(app: typer.Typer) -> None:
 
 @query(
     "top",
-    result=_TOP,
+    result="steelyard.fleet.profiles.top:Top",
     expressions="steelyard.fleet.profiles.expressions:TOP",
     examples=("", "--by category --job search", "--where label.config=candidate --report top.html"),
 )
@@ -149,7 +92,7 @@ def top(
 
 @query(
     "diff",
-    result=_DIFF,
+    result="steelyard.fleet.profiles.diff:FleetDiff",
     expressions="steelyard.fleet.profiles.expressions:DIFF",
     examples=(
         "label.config=stock label.config=candidate",

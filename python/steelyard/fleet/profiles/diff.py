@@ -13,12 +13,13 @@ Not here: single profiles of one machine (``analyze.profiles.diff``), drawing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from steelyard._base import ResultSaysNoError, UsageError
+from steelyard._base.documents import NOT_PRINTED, printed
 from steelyard.analyze.profiles.folded import fold
 from steelyard.analyze.profiles.profile import Profile, modules_of
 from steelyard.analyze.profiles.tax_rules import Rules, shipped_rules
@@ -48,52 +49,60 @@ class DiffRow:
     """One key's shares, own, of all cycles of A and of B."""
 
     key: str
+    """Which one."""
     module: str | None
+    """Its binary, None where it has none."""
     a_ratio: float
+    """Share of A."""
     b_ratio: float
-    low: float | None
+    """Share of B."""
+    low_ratio: float | None
     """Lower end of the interval of B's share less A's; None where a side has it on one machine or none."""
-    high: float | None
+    high_ratio: float | None
+    """Upper end of it."""
     p_value: float | None
     """After Holm's correction; None where the key is not judged."""
     a_samples: int
+    """Samples of A that have it."""
     b_samples: int
+    """Samples of B that have it."""
     machines: int
     """Machines that have it, of A or of B."""
     is_change: bool | None
-    """None where it is not judged: too few machines make it up."""
+    """Whether it changed; None where it is not judged: too few machines make it up."""
 
     @property
+    @printed
     def difference_ratio(self) -> float:
         """B's share less A's."""
         return self.b_ratio - self.a_ratio
 
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "key": self.key,
-            "module": self.module,
-            "a_ratio": self.a_ratio,
-            "b_ratio": self.b_ratio,
-            "difference_ratio": self.difference_ratio,
-            "low_ratio": self.low,
-            "high_ratio": self.high,
-            "p_value": self.p_value,
-            "a_samples": self.a_samples,
-            "b_samples": self.b_samples,
-            "machines": self.machines,
-            "is_change": self.is_change,
-        }
+
+@dataclass(frozen=True)
+class JobShares:
+    """A job of both selections."""
+
+    job: str
+    """The job."""
+    a_ratio: float
+    """Its share of A."""
+    b_ratio: float
+    """Its share of B."""
 
 
 @dataclass(frozen=True)
 class FleetDiff:
     """The answer of ``fleet diff``."""
 
-    names: tuple[str, str]
+    KIND: ClassVar[str] = "fleet_diff"
+
+    names: tuple[str, str] = field(metadata=NOT_PRINTED)
     by: str
+    """What rows are: functions, binaries, jobs ..."""
     event: str
+    """What was sampled."""
     unit: str
+    """What weights count: cycles, or ns."""
     rows: tuple[DiffRow, ...]
     """Changes first, then by the size of the difference."""
     machines: tuple[int, int]
@@ -101,17 +110,50 @@ class FleetDiff:
     both_machines: int
     """Machines that A and B have both."""
     machine_minutes: tuple[int, int]
+    """Minutes of machines, of A and of B."""
     samples: tuple[int, int]
-    fleet: tuple[float, float]
+    """Samples of A and of B."""
+    fleet_weight: tuple[float, float]
     """Weight of A and of B, of the whole fleet."""
-    profiles: tuple[Profile, Profile]
-    mix: tuple[tuple[str, float, float], ...] = ()
+    profiles: tuple[Profile, Profile] = field(metadata=NOT_PRINTED)
+    jobs: tuple[JobShares, ...] = ()
     """Jobs with their shares of A and of B, the most different first."""
 
     @property
+    @printed
+    def a(self) -> str:
+        """Return the one selection, as it was asked for."""
+        return self.names[0]
+
+    @property
+    @printed
+    def b(self) -> str:
+        """Return the other."""
+        return self.names[1]
+
+    @property
+    @printed
+    def least_machines(self) -> float:
+        """Return the machines that an interval needs."""
+        return LEAST_HOLDERS
+
+    @property
+    @printed
+    def alpha(self) -> float:
+        """Return the chance of one false change among all."""
+        return ALPHA
+
+    @property
+    @printed
+    def changes(self) -> int:
+        """Return how many rows changed."""
+        return len(self.changed)
+
+    @property
+    @printed
     def mix_distance(self) -> float:
         """Share of B's cycles that would have to be of other jobs to give A's mix."""
-        return sum(abs(b - a) for _, a, b in self.mix) / 2
+        return sum(abs(job.b_ratio - job.a_ratio) for job in self.jobs) / 2
 
     @property
     def are_same_samples(self) -> bool:
@@ -125,30 +167,9 @@ class FleetDiff:
         return all(_same(row.a_ratio, row.b_ratio) for row in self.rows)
 
     @property
-    def changes(self) -> tuple[DiffRow, ...]:
+    def changed(self) -> tuple[DiffRow, ...]:
         """The rows that changed."""
         return tuple(row for row in self.rows if row.is_change)
-
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "a": self.names[0],
-            "b": self.names[1],
-            "by": self.by,
-            "event": self.event,
-            "unit": self.unit,
-            "machines": list(self.machines),
-            "both_machines": self.both_machines,
-            "least_machines": LEAST_HOLDERS,
-            "machine_minutes": list(self.machine_minutes),
-            "samples": list(self.samples),
-            "fleet_weight": list(self.fleet),
-            "alpha": ALPHA,
-            "changes": len(self.changes),
-            "jobs": [{"job": job, "a_ratio": a, "b_ratio": b} for job, a, b in self.mix],
-            "mix_distance": self.mix_distance,
-            "rows": [row.document() for row in self.rows],
-        }
 
 
 def diff(
@@ -196,16 +217,18 @@ def diff(
         both_machines=int(size["both_machines"]),
         machine_minutes=(int(size["a_minutes"]), int(size["b_minutes"])),
         samples=(int(size["a_samples"]), int(size["b_samples"])),
-        fleet=(float(size["a"]), float(size["b"])),
+        fleet_weight=(float(size["a"]), float(size["b"])),
         profiles=(_side(rows_a, stacks), _side(rows_b, stacks)),
-        mix=_mix(fetch_rows(job_weights(both))),
+        jobs=_mix(fetch_rows(job_weights(both))),
     )
 
 
-def _mix(rows: list[dict[str, Any]]) -> tuple[tuple[str, float, float], ...]:
+def _mix(rows: list[dict[str, Any]]) -> tuple[JobShares, ...]:
     sums = [sum(float(row[side] or 0.0) for row in rows) or 1.0 for side in ("a", "b")]
-    mix = [(str(row["job"]), (row["a"] or 0.0) / sums[0], (row["b"] or 0.0) / sums[1]) for row in rows]
-    return tuple(sorted(mix, key=lambda one: (-abs(one[2] - one[1]), one[0])))
+    mix = [
+        JobShares(str(row["job"]), (row["a"] or 0.0) / sums[0], (row["b"] or 0.0) / sums[1]) for row in rows
+    ]
+    return tuple(sorted(mix, key=lambda one: (-abs(one.b_ratio - one.a_ratio), one.job)))
 
 
 def judge(
@@ -232,8 +255,8 @@ def judge(
                 module=modules.get(key),
                 a_ratio=float(p[at]),
                 b_ratio=float(q[at]),
-                low=max(-1.0, gap - float(reach[at])) if np.isfinite(reach[at]) else None,
-                high=min(1.0, gap + float(reach[at])) if np.isfinite(reach[at]) else None,
+                low_ratio=max(-1.0, gap - float(reach[at])) if np.isfinite(reach[at]) else None,
+                high_ratio=min(1.0, gap + float(reach[at])) if np.isfinite(reach[at]) else None,
                 p_value=float(p_values[at]) if is_judged else None,
                 a_samples=round(a_samples[at]),
                 b_samples=round(b_samples[at]),

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard._base.documents import printed
 from steelyard.fleet.profiles.shares import GROUPS, grouped, shares
 from steelyard.stats.entropy import Entropy, entropy_of
 from steelyard.stats.shares import LEAST_HOLDERS
@@ -34,45 +35,41 @@ class Sample:
     """How much was sampled, and whether it is enough."""
 
     machine_minutes: int
+    """Minutes of machines that were sampled."""
     machines: int
+    """Machines that were sampled."""
     samples: int
+    """Samples of them."""
     entropy: Entropy
     """Of the shares of functions, own."""
     functions: int
-    distance: float | None
+    """Functions that were seen."""
+    manhattan_distance: float | None
     """Manhattan distance between the functions' shares in two halves of the machines, 0 to 2; None where a
     half is empty.
     """
-    expected_distance: float | None
+    expected_manhattan_distance: float | None
     """What chance alone would make of it."""
     more_machines: int | None
     """Until every row shown is known to ``PRECISION`` of its share; None where a row has no interval."""
 
     @property
+    @printed
+    def least_machines(self) -> float:
+        """Return the machines that an interval needs."""
+        return LEAST_HOLDERS
+
+    @property
+    @printed
+    def precision_ratio(self) -> float:
+        """Return the half of an interval, as part of the share, that is called enough."""
+        return PRECISION
+
+    @property
+    @printed
     def is_enough(self) -> bool:
         """Whether every row shown is known to ``PRECISION`` of its share."""
         return self.more_machines == 0
-
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "machine_minutes": self.machine_minutes,
-            "machines": self.machines,
-            "samples": self.samples,
-            "entropy_bits": self.entropy.value,
-            "entropy_low_bits": self.entropy.low,
-            "entropy_high_bits": self.entropy.high,
-            "entropy_missing": self.entropy.missing,
-            "sampled_entropy_bits": self.entropy.sampled,
-            "unseen_ratio": self.entropy.unseen_ratio,
-            "functions": self.functions,
-            "manhattan_distance": self.distance,
-            "expected_manhattan_distance": self.expected_distance,
-            "more_machines": self.more_machines,
-            "least_machines": LEAST_HOLDERS,
-            "precision_ratio": PRECISION,
-            "is_enough": self.is_enough,
-        }
 
 
 def sample_of(
@@ -101,8 +98,8 @@ def sample_of(
         samples=int(size["samples"]),
         entropy=entropy_of(parts, unseen),
         functions=int((weights > 0).sum()),
-        distance=distance,
-        expected_distance=expected,
+        manhattan_distance=distance,
+        expected_manhattan_distance=expected,
         more_machines=None if not more or None in more else max(m for m in more if m is not None),
     )
 

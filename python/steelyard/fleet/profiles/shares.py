@@ -125,9 +125,13 @@ class Share:
     """A share of the weight, 0 to 1, with its interval; None where there is none."""
 
     ratio: float
+    """The share."""
     low: float | None
+    """Lower end of the interval."""
     high: float | None
+    """Upper end of it."""
     standard_error: float | None
+    """Of the share."""
     holders: float | None = None
     """Machines in effect that make up the weight (or the rest of it, where they are fewer)."""
 

@@ -9,13 +9,14 @@ Not here: intervals (``shares``), whether the sample is enough (``sample_size``)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from steelyard._base import UsageError
+from steelyard._base.documents import NOT_PRINTED, printed
 from steelyard.analyze.profiles.profile import Profile, modules_of
 from steelyard.analyze.profiles.tax_map import TaxMap, classify, place_all
 from steelyard.analyze.profiles.tax_rules import Rules, shipped_rules
@@ -49,14 +50,17 @@ class TopRow:
     """One function, binary, job or category."""
 
     key: str
+    """Which one."""
     module: str | None
+    """Its binary, None where it has none."""
     own: Share
     """Where the time was spent."""
     total: Share | None
     """With what it calls; None where nothing calls anything."""
-    fleet: float
+    fleet_weight: float
     """Own weight of the whole fleet, in the unit of `Top`."""
     samples: int
+    """Samples that have it."""
     machines: int
     """Machines that have it."""
     more_machines: int | None
@@ -64,23 +68,17 @@ class TopRow:
     least_machines: int | None = None
     """Where there is no interval: about how many machines in all give one."""
 
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "key": self.key,
-            "module": self.module,
-            "own_ratio": self.own.ratio,
-            "own_low_ratio": self.own.low,
-            "own_high_ratio": self.own.high,
-            "total_ratio": None if self.total is None else self.total.ratio,
-            "total_low_ratio": None if self.total is None else self.total.low,
-            "total_high_ratio": None if self.total is None else self.total.high,
-            "fleet_weight": self.fleet,
-            "samples": self.samples,
-            "machines": self.machines,
-            "more_machines": self.more_machines,
-            "least_machines": self.least_machines,
-        }
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the fleet: a platform, or a stretch of time."""
+
+    part: str | int
+    """Its name, or its beginning in Unix seconds."""
+    machines: int
+    """Machines of it."""
+    shares: dict[str, Share | None]
+    """Of the first keys; None where nothing was sampled of the part."""
 
 
 @dataclass(frozen=True)
@@ -95,71 +93,77 @@ class Apart:
     machines: tuple[int, ...]
     """Machines of each part."""
 
-    def document(self) -> list[dict[str, Any]]:
-        """Return what ``--json`` shows."""
-        return [
-            {
-                "part": part,
-                "machines": self.machines[at],
-                "shares": {
-                    key: None
-                    if share is None
-                    else {"ratio": share.ratio, "low": share.low, "high": share.high}
-                    for key, share in zip(self.keys, (row[at] for row in self.shares), strict=True)
-                },
-            }
-            for at, part in enumerate(self.parts)
-        ]
+    def __iter__(self) -> Iterator[Part]:
+        """Yield the parts."""
+        for at, part in enumerate(self.parts):
+            yield Part(
+                part,
+                self.machines[at],
+                {key: row[at] for key, row in zip(self.keys, self.shares, strict=True)},
+            )
+
+
+@dataclass(frozen=True)
+class UnknownSymbols:
+    """A module without symbols."""
+
+    module: str
+    """``name@build``."""
+    ratio: float
+    """Its share of the own weight."""
 
 
 @dataclass(frozen=True)
 class Top:
     """The answer of ``fleet top``."""
 
+    KIND: ClassVar[str] = "fleet_top"
+
     by: str
+    """What rows are: functions, binaries, jobs ..."""
     event: str
+    """What was sampled."""
     unit: str
     """What weights count: cycles, or ns."""
-    fleet: float
+    fleet_weight: float
     """Weight of all machine-minutes, sampled or not, that the sample stands for."""
     rows: tuple[TopRow, ...]
+    """The largest first."""
     keys: int
     """Keys in all, of which ``rows`` are the first."""
     sample: Sample
-    platforms: Apart
-    times: Apart
+    """How much was sampled, and whether it is enough."""
+    platforms: Apart = field(metadata=NOT_PRINTED)
+    times: Apart = field(metadata=NOT_PRINTED)
     bucket_s: int
-    profile: Profile
+    """Length of a stretch of time."""
+    profile: Profile = field(metadata=NOT_PRINTED)
     tax: TaxMap
-    unknown: tuple[tuple[str, float], ...]
-    """Modules (``name@build``) without symbols, with their share of the own weight."""
-    rest_ratio: float
+    """The samples by category of the datacenter tax."""
+    unknown_symbols: tuple[UnknownSymbols, ...]
+    """Modules without symbols."""
+    other_stacks_ratio: float
     """Share of stacks beyond the heaviest that are kept: shown by job and platform, not by function."""
     other_events: tuple[str, ...] = field(default=())
+    """Events of which there are samples, too."""
 
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "by": self.by,
-            "event": self.event,
-            "unit": self.unit,
-            "fleet_weight": self.fleet,
-            "rows": [row.document() for row in self.rows],
-            "keys": self.keys,
-            "sample": self.sample.document(),
-            "by_platform": self.platforms.document(),
-            "bucket_s": self.bucket_s,
-            "by_time": self.times.document(),
-            "tax": {
-                "categories": {category.id: category.share_ratio for category in self.tax.categories},
-                "tax_ratio": self.tax.tax_ratio,
-                "unclassified_ratio": self.tax.unclassified_ratio,
-            },
-            "unknown_symbols": [{"module": name, "ratio": ratio} for name, ratio in self.unknown],
-            "unknown_symbols_ratio": sum(ratio for _, ratio in self.unknown),
-            "other_stacks_ratio": self.rest_ratio,
-            "other_events": list(self.other_events),
-        }
+    @property
+    @printed
+    def by_platform(self) -> tuple[Part, ...]:
+        """Return the shares of the first keys by platform."""
+        return tuple(self.platforms)
+
+    @property
+    @printed
+    def by_time(self) -> tuple[Part, ...]:
+        """Return the shares of the first keys over time."""
+        return tuple(self.times)
+
+    @property
+    @printed
+    def unknown_symbols_ratio(self) -> float:
+        """Return the share of the own weight in modules without symbols."""
+        return sum(each.ratio for each in self.unknown_symbols)
 
 
 def top(
@@ -202,12 +206,12 @@ def top(
     names = [row.key for row in made[:_APART]]
     bucket = bucket_of(chosen)
     timed = keyed.mutate(bucket=_bucket(keyed, bucket))
-    unknown = tuple((name, weight / fleet) for name, weight in stacks.unknown)
+    unknown = tuple(UnknownSymbols(name, weight / fleet) for name, weight in stacks.unknown)
     return Top(
         by=by,
         event=event,
         unit=stacks.unit,
-        fleet=fleet,
+        fleet_weight=fleet,
         rows=made,
         keys=len(ranked),
         sample=_sample(chosen, functions, size, ranked if by == "function" else None, made),
@@ -216,8 +220,8 @@ def top(
         bucket_s=bucket,
         profile=stacks.profile,
         tax=classify(stacks.profile, rules),
-        unknown=unknown,
-        rest_ratio=max(0.0, 1 - float(stacks.fleet.sum()) / fleet),
+        unknown_symbols=unknown,
+        other_stacks_ratio=max(0.0, 1 - float(stacks.fleet.sum()) / fleet),
         other_events=tuple(str(row["event"]) for row in all_events if row["event"] != event),
     )
 
@@ -295,7 +299,7 @@ def _rows(
             module=modules.get(row["key"]),
             own=own,
             total=total.get(row["key"]),
-            fleet=float(row["own_y"]),
+            fleet_weight=float(row["own_y"]),
             samples=round(row["samples"]),
             machines=int(row["machines"]),
             more_machines=needed(own, machines, PRECISION),

@@ -52,7 +52,7 @@ def top(top: Top, *, rules: Rules | None = None) -> Answer:
     """Return everything that ``fleet top`` says; the flame graph's colours are by ``rules``."""
     sample = top.sample
     unit = "s of CPU time" if top.unit == "ns" else top.unit
-    weight = top.fleet / 1e9 if top.unit == "ns" else top.fleet
+    weight = top.fleet_weight / 1e9 if top.unit == "ns" else top.fleet_weight
     subline = fmt.plain(
         f"{fmt.count(sample.samples)} samples of {top.event} in {fmt.count(sample.machine_minutes)}"
         f" machine-minutes of {fmt.count(sample.machines)} machines stand for {fmt.count(weight)} {unit}"
@@ -62,7 +62,7 @@ def top(top: Top, *, rules: Rules | None = None) -> Answer:
         f"Top by {top.by}",
         _heading(top),
         _sections(top, rules=rules),
-        top.document(),
+        top,
         (subline,),
         _cautions(top),
         _tiles(top),
@@ -95,11 +95,13 @@ def _cautions(top: Top) -> list[str]:
             f"{wanting} of {len(top.rows)} rows have intervals wider than ±{PRECISION:.0%} of their share:"
             f" {more:,} more machines would bring all of them to it."
         )
-    unknown = sum(ratio for _, ratio in top.unknown)
+    unknown = top.unknown_symbols_ratio
     if unknown >= 0.001:
         cautions.append(f"{percent(unknown)} of the {top.unit} are in modules without symbols in the store.")
-    if top.rest_ratio >= 0.001 and top.by in ("function", "category"):
-        cautions.append(f"{percent(top.rest_ratio)} are in rare stacks that were merged, and in no row.")
+    if top.other_stacks_ratio >= 0.001 and top.by in ("function", "category"):
+        cautions.append(
+            f"{percent(top.other_stacks_ratio)} are in rare stacks that were merged, and in no row."
+        )
     if top.other_events:
         cautions.append(f"Samples of {', '.join(top.other_events)} are left out: --event shows them.")
     return cautions
@@ -108,8 +110,14 @@ def _cautions(top: Top) -> list[str]:
 def _tiles(top: Top) -> list[Tile]:
     """Return the main figures of the page."""
     sample = top.sample
-    distance = fmt.MISSING if sample.distance is None else fmt.significant(sample.distance)
-    expected = fmt.MISSING if sample.expected_distance is None else fmt.significant(sample.expected_distance)
+    distance = (
+        fmt.MISSING if sample.manhattan_distance is None else fmt.significant(sample.manhattan_distance)
+    )
+    expected = (
+        fmt.MISSING
+        if sample.expected_manhattan_distance is None
+        else fmt.significant(sample.expected_manhattan_distance)
+    )
     tax = top.tax.tax_ratio
     return [
         Tile("machine-minutes", fmt.count(sample.machine_minutes), str(sample.machine_minutes)),
@@ -193,7 +201,7 @@ def _table(top: Top) -> Table:
         cells.append(_interval(row.own))
         if is_function:
             cells.append(_interval(row.total))
-        rows.append([*cells, row.fleet, row.samples, row.machines, row.more_machines])
+        rows.append([*cells, row.fleet_weight, row.samples, row.machines, row.more_machines])
     caption = ""
     if top.keys > len(top.rows):
         caption = f"{len(top.rows):,} of {top.keys:,} {plural(top.by)}; --rows {top.keys} shows all."
@@ -359,10 +367,10 @@ def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
         ),
         (
             "Manhattan distance of two halves",
-            sample.distance,
+            sample.manhattan_distance,
             "sum of the differences of all shares, 0 to 2, of two random halves of the machines",
         ),
-        ("… expected of chance alone", sample.expected_distance, "from the intervals"),
+        ("… expected of chance alone", sample.expected_manhattan_distance, "from the intervals"),
         (
             f"machines until every row is within ±{PRECISION:.0%}",
             sample.more_machines,
@@ -372,7 +380,11 @@ def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
     blocks: list[Table | Paragraph | Notes] = [
         table((Column("what"), Column("value"), Column("meaning", is_text=True)), rows)
     ]
-    if sample.distance and sample.expected_distance and sample.distance > 2 * sample.expected_distance:
+    if (
+        sample.manhattan_distance
+        and sample.expected_manhattan_distance
+        and sample.manhattan_distance > 2 * sample.expected_manhattan_distance
+    ):
         blocks.append(
             Paragraph(
                 "The halves differ by more than twice what chance makes of it: they have unlike machines, or"
@@ -380,7 +392,7 @@ def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
                 "suspect",
             )
         )
-    if top.unknown:
+    if top.unknown_symbols:
         blocks.append(
             table(
                 (
@@ -389,8 +401,8 @@ def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
                     Column("build id", is_text=True),
                 ),
                 [
-                    (name.rpartition("@")[0], ratio, name.rpartition("@")[2])
-                    for name, ratio in top.unknown[:20]
+                    (each.module.rpartition("@")[0], each.ratio, each.module.rpartition("@")[2])
+                    for each in top.unknown_symbols[:20]
                 ],
                 caption="steelyard fleet symbols add BINARY... --store STORE names them.",
             )

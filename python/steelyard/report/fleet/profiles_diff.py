@@ -40,13 +40,13 @@ def diff(diff: FleetDiff, *, rules: Rules | None = None) -> Answer:
         f"A, {diff.names[0]}: {diff.samples[0]:,} samples in {diff.machine_minutes[0]:,} machine-minutes of"
         f" {diff.machines[0]:,} machines; B, {diff.names[1]}: {diff.samples[1]:,} in"
         f" {diff.machine_minutes[1]:,} of {diff.machines[1]:,}."
-        f" {len(diff.changes)} of {len(diff.rows):,} {plural(diff.by)} changed."
+        f" {diff.changes} of {len(diff.rows):,} {plural(diff.by)} changed."
     )
     return Answer(
         f"Differences by {diff.by}",
         _heading(diff),
         _sections(diff, rules=rules),
-        diff.document(),
+        diff,
         (subline,),
         _cautions(diff),
     )
@@ -55,7 +55,7 @@ def diff(diff: FleetDiff, *, rules: Rules | None = None) -> Answer:
 def _heading(diff: FleetDiff) -> str:
     """Return the comparison in one line."""
     if diff.changes:
-        row = diff.changes[0]
+        row = diff.changed[0]
         return f"{row.key}: {percent(row.a_ratio)} → {percent(row.b_ratio)}"
     if diff.are_same_samples:
         return "A and B are the same samples"
@@ -84,11 +84,11 @@ def _mixed(diff: FleetDiff) -> list[str]:
     """Return that A and B run another mix of jobs: functions then differ without any having changed."""
     if diff.mix_distance < _OTHER_JOBS or diff.by == "job":
         return []
-    job, a, b = diff.mix[0]
+    first = diff.jobs[0]
     return [
-        f"A and B run another mix of jobs ({percent(diff.mix_distance)} of the cycles; {job} has {percent(a)}"
-        f" of A and {percent(b)} of B), which alone makes shares differ: compare one job at a time,"
-        f" job={job}."
+        f"A and B run another mix of jobs ({percent(diff.mix_distance)} of the cycles; {first.job} has"
+        f" {percent(first.a_ratio)} of A and {percent(first.b_ratio)} of B), which alone makes shares differ:"
+        f" compare one job at a time, job={first.job}."
     ]
 
 
@@ -122,7 +122,7 @@ def _sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
 def _changed_functions(diff: FleetDiff) -> list[str] | None:
     """Return the functions that changed; None where rows are no functions and some changed."""
     is_by_function = diff.by == "function"
-    return [row.key for row in diff.changes] if is_by_function or not diff.changes else None
+    return [row.key for row in diff.changed] if is_by_function or not diff.changes else None
 
 
 def _pairing(diff: FleetDiff) -> str:
@@ -132,7 +132,7 @@ def _pairing(diff: FleetDiff) -> str:
 
 
 def _table(diff: FleetDiff) -> Table:
-    count = max(_ROWS // 3, min(_ROWS, len(diff.changes)))
+    count = max(_ROWS // 3, min(_ROWS, diff.changes))
     columns = (
         Column(diff.by),
         Column("A", "ratio"),
@@ -161,9 +161,9 @@ def _table(diff: FleetDiff) -> Table:
 
 
 def _ends_text(row: DiffRow) -> Cell | None:
-    if row.low is None or row.high is None:
+    if row.low_ratio is None or row.high_ratio is None:
         return None
-    return span(f"{points(row.low)} to {points(row.high)}", row.low, row.high)
+    return span(f"{points(row.low_ratio)} to {points(row.high_ratio)}", row.low_ratio, row.high_ratio)
 
 
 def _verdict(row: DiffRow) -> Cell:
@@ -175,7 +175,7 @@ def _verdict(row: DiffRow) -> Cell:
 
 
 def _bars(diff: FleetDiff) -> Chart:
-    rows = [row for row in diff.rows if row.low is not None][:_BARS]
+    rows = [row for row in diff.rows if row.low_ratio is not None][:_BARS]
     names: list[str] = []
     for row in rows:
         name = row.key if len(row.key) <= 60 else f"{row.key[:59]}…"
@@ -189,8 +189,8 @@ def _bars(diff: FleetDiff) -> Chart:
             [row.difference_ratio for _, row in chosen],
             "bar",
             role,
-            low=[row.low for _, row in chosen],
-            high=[row.high for _, row in chosen],
+            low=[row.low_ratio for _, row in chosen],
+            high=[row.high_ratio for _, row in chosen],
         )
 
     both = (series("change", "red", True), series("may be noise", "sky", False))

@@ -46,9 +46,9 @@ def test_a_real_change_is_found_and_what_did_not_change_is_noise():
     fleet = Fleet().put("profiles", **columns)
     answer = _diff(fleet, "to=2026-01-01", "from=2026-01-02")
     rows = {row.key: row for row in answer.rows}
-    assert {row.key for row in answer.changes} == {"f", "g"}
+    assert {row.key for row in answer.changed} == {"f", "g"}
     assert rows["f"].difference_ratio == pytest.approx(0.10, abs=0.03)
-    assert rows["f"].low < 0.1 < rows["f"].high
+    assert rows["f"].low_ratio < 0.1 < rows["f"].high_ratio
     assert rows["h"].is_change is False
     assert answer.machine_minutes == (60, 60)
     assert rows["f"].a_ratio == pytest.approx(a[:, 0].sum() / a.sum())
@@ -57,7 +57,7 @@ def test_a_real_change_is_found_and_what_did_not_change_is_noise():
     # By hand: each machine is compared with itself.
     p, q = a[:, 0].sum() / a.sum(), b[:, 0].sum() / b.sum()
     moved = (b[:, 0] - q * b.sum(axis=1)) / b.sum() - (a[:, 0] - p * a.sum(axis=1)) / a.sum()
-    half = (rows["f"].high - rows["f"].low) / 2
+    half = (rows["f"].high_ratio - rows["f"].low_ratio) / 2
     assert half == pytest.approx(2.0010 * (60 / 59 * (moved**2).sum()) ** 0.5, rel=1e-3)
     assert len(answer.profiles[0].counts) == 4
 
@@ -79,7 +79,7 @@ def test_jobs_of_the_same_machines_are_not_taken_for_independent():
     of_each = (a[:, 0] - b[:, 0]) / 1e9
     error = np.std(of_each, ddof=1) / np.sqrt(minutes)
     assert row.difference_ratio == pytest.approx(gap)
-    assert (row.high - row.low) / 2 == pytest.approx(1.972 * error, rel=0.01)
+    assert (row.high_ratio - row.low_ratio) / 2 == pytest.approx(1.972 * error, rel=0.01)
     assert row.is_change is True
 
 
@@ -135,7 +135,7 @@ def test_what_few_machine_minutes_saw_is_not_judged():
     rows = {row.key: row for row in judge(*_sums(a, b), {}, 0.95)}
     assert rows["f1"].b_ratio > 0.5
     assert rows["f1"].is_change is None
-    assert rows["f1"].low is None
+    assert rows["f1"].low_ratio is None
 
 
 @pytest.mark.parametrize("machines", [3, 30])
@@ -146,7 +146,7 @@ def test_two_selections_of_the_same_rows_do_not_differ(machines):
     columns = _columns(weights, np.full(machines, "web"), names, ["f", "g", "h", "k"])
     answer = _diff(Fleet().put("profiles", **columns), "job=web", "from=2026-01-01")
     assert answer.is_same
-    assert not answer.changes
+    assert not answer.changed
     # A test needs four machines; with enough, each row is tested, whatever rounding does to its variance.
     assert {row.is_change for row in answer.rows} == {None if machines < 4 else False}
     shown = profiles_diff.diff(answer)

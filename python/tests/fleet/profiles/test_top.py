@@ -46,12 +46,12 @@ def _top(fleet, **options):
 
 def test_shares_are_of_fleet_cycles_and_their_variance_is_that_of_machines():
     answer = _top(_fleet())
-    assert answer.fleet == 48.0
+    assert answer.fleet_weight == 48.0
     assert answer.unit == "cycles"
     own = {row.key: row for row in answer.rows}
     assert [row.key for row in answer.rows] == ["scan", "parse", "tcp_sendmsg"]
     assert own["scan"].own.ratio == pytest.approx(30 / 48)
-    assert own["scan"].fleet == 30.0
+    assert own["scan"].fleet_weight == 30.0
     assert own["scan"].module == "db"
     # By hand: the two machines have (scan, all) = (0, 16), (30, 32).
     p, parts, sizes = 30 / 48, np.array([0, 30]), np.array([16, 32])
@@ -112,8 +112,8 @@ def test_entropy_and_distance_of_halves():
     parts = np.array([[0, 8, 8], [30, 2, 0]], dtype=float)
     first, second = parts
     distance = np.abs(first / first.sum() - second / second.sum()).sum()
-    assert answer.sample.distance == pytest.approx(distance)
-    assert answer.sample.expected_distance > 0
+    assert answer.sample.manhattan_distance == pytest.approx(distance)
+    assert answer.sample.expected_manhattan_distance > 0
     assert answer.sample.more_machines is None
     assert not answer.sample.is_enough
 
@@ -139,7 +139,7 @@ def test_weights_are_scaled_by_the_share_that_was_profiled():
         ],
     )
     answer = _top(fleet, by="job")
-    assert {row.key: row.fleet for row in answer.rows} == {
+    assert {row.key: row.fleet_weight for row in answer.rows} == {
         "store": pytest.approx(100),
         "search": pytest.approx(20),
     }
@@ -189,7 +189,9 @@ def test_offsets_are_named_by_the_symbols_of_their_build():
     assert shares == pytest.approx(
         {"serve(int: char)": 0.25, "memcpy": 0.25, "[unknown] [web@abcd]": 0.25, "[unknown] [web@ffff]": 0.25}
     )
-    assert dict(answer.unknown) == pytest.approx({"web@abcd": 0.25, "web@ffff": 0.25})
+    assert {each.module: each.ratio for each in answer.unknown_symbols} == pytest.approx(
+        {"web@abcd": 0.25, "web@ffff": 0.25}
+    )
     total = {row.key: row.total.ratio for row in answer.rows}
     assert total["serve(int: char)"] == pytest.approx(0.75)
 
@@ -202,7 +204,7 @@ def test_equal_names_of_different_builds_fall_together():
     answer = _top(Fleet().put("profiles", rows).put("symbols", symbols))
     assert [(row.key, row.own.ratio) for row in answer.rows] == [("f", 1.0)]
     assert len(answer.profile.counts) == 1
-    assert answer.unknown == ()
+    assert answer.unknown_symbols == ()
 
 
 def test_hostile_stacks_change_nothing_else():
@@ -217,7 +219,7 @@ def test_hostile_stacks_change_nothing_else():
     answer = _top(Fleet().put("profiles", rows), rows=50)
     shares = {row.key: row.own.ratio for row in answer.rows}
     assert shares["parse"] == pytest.approx(1 / 6)
-    assert answer.fleet == pytest.approx(600)
+    assert answer.fleet_weight == pytest.approx(600)
 
 
 def test_only_the_heaviest_stacks_are_kept_and_the_rest_is_counted():
@@ -231,7 +233,7 @@ def test_only_the_heaviest_stacks_are_kept_and_the_rest_is_counted():
 def test_a_fleet_may_have_more_cycles_than_an_integer_holds():
     rows = [{"stack": STACKS[0], "weight": 3e21}, {"stack": STACKS[2], "weight": 1e21, "machine": "m1"}]
     answer = _top(Fleet().put("profiles", rows))
-    assert answer.fleet == pytest.approx(4e22)
+    assert answer.fleet_weight == pytest.approx(4e22)
     assert answer.rows[0].own.ratio == pytest.approx(0.75)
     assert answer.profile.unit == "Mcycles"
     assert answer.profile.counts.sum() == pytest.approx(4e16, rel=1e-9)
@@ -245,7 +247,7 @@ def test_selections():
     assert [(row.key, row.own.ratio) for row in chosen.rows] == [("store", 1.0)]
     late = _top(fleet, selection=Selection.parse("from=2026-01-01T00:05,to=2026-01-01"), by="job")
     assert late.sample.machine_minutes == 1
-    assert _top(fleet, selection=Selection.parse("machine=m0,machine=m1"), by="job").fleet == 48.0
+    assert _top(fleet, selection=Selection.parse("machine=m0,machine=m1"), by="job").fleet_weight == 48.0
     for wrong in ("colour=red", "job", "job=", "label.=x", "from=yesterday"):
         with pytest.raises(UsageError):
             Selection.parse(wrong)
@@ -266,16 +268,18 @@ def test_a_label_selects_the_windows_that_had_it():
     fleet = Fleet().put("task_samples", samples).put("profiles", stacks)
     for config, weights in (("stock", 10.0 + 12.0), ("candidate", 11.0 + 13.0)):
         chosen = _top(fleet, selection=Selection.parse(f"label.config={config}"), by="job")
-        assert chosen.fleet == pytest.approx(10 * weights)
+        assert chosen.fleet_weight == pytest.approx(10 * weights)
     both = _top(fleet, selection=Selection.parse("label.config=stock,label.config=candidate"), by="job")
-    assert both.fleet == pytest.approx(10 * sum(10.0 + at for at in range(4)))
+    assert both.fleet_weight == pytest.approx(10 * sum(10.0 + at for at in range(4)))
 
 
 def test_a_window_may_reach_into_the_next_day():
     late = MIDNIGHT + 86_400 - 30
     fleet = Fleet().put("task_samples", [_window(late, "stock")])
     fleet.put("profiles", [{"window_start_unix_s": late + 45, "stack": STACKS[0], "weight": 5.0}])
-    assert _top(fleet, selection=Selection.parse("label.config=stock"), by="job").fleet == pytest.approx(50.0)
+    assert _top(
+        fleet, selection=Selection.parse("label.config=stock"), by="job"
+    ).fleet_weight == pytest.approx(50.0)
 
 
 def test_sums_of_the_engine_are_those_of_machines():
@@ -322,7 +326,7 @@ def test_the_simulators_truth_is_within_the_intervals():
     with open_store(str(store)) as source:
         answer = top(source.table("profiles"), source.table("symbols"), rows=100)
         by_job = top(source.table("profiles"), source.table("symbols"), by="job", rows=100)
-    assert answer.fleet == pytest.approx(truth["cycles"], rel=0.1)
+    assert answer.fleet_weight == pytest.approx(truth["cycles"], rel=0.1)
     shares: dict[str, float] = {}
     for one in truth["functions"]:
         shares[one["function"]] = shares.get(one["function"], 0.0) + one["share_ratio"]
@@ -334,7 +338,7 @@ def test_the_simulators_truth_is_within_the_intervals():
     held = np.mean([row.own.low <= jobs[row.key] <= row.own.high for row in by_job.rows])
     assert held >= 0.8, held
     # What chance makes of two halves is what the intervals let expect.
-    assert answer.sample.distance == pytest.approx(answer.sample.expected_distance, rel=0.25)
-    assert sum(ratio for _, ratio in answer.unknown) < 0.01, (
-        "the simulator stores the symbols of stripped builds"
+    assert answer.sample.manhattan_distance == pytest.approx(
+        answer.sample.expected_manhattan_distance, rel=0.25
     )
+    assert answer.unknown_symbols_ratio < 0.01, "the simulator stores the symbols of stripped builds"

@@ -219,13 +219,15 @@ def diff_trial(
 def gap_trial(random: Random, *, jobs: int, machines: tuple[int, int], is_same: bool = False) -> Outcome:
     """Hold the interval of a difference, of one row that is judged, against none."""
     a, b, _ = _two_sides(random, jobs, machines, is_same, 1.0)
-    rows = [row for row in _judged(a, b, is_same) if row.low is not None]
+    rows = [row for row in _judged(a, b, is_same) if row.low_ratio is not None]
     if not rows:
         return Outcome(None)
     row = rows[int(random.integers(len(rows)))]
-    assert row.low is not None
-    assert row.high is not None
-    return Outcome(row.low <= 0 <= row.high, width=(row.high - row.low) / max(row.a_ratio, 1e-6))
+    assert row.low_ratio is not None
+    assert row.high_ratio is not None
+    return Outcome(
+        row.low_ratio <= 0 <= row.high_ratio, width=(row.high_ratio - row.low_ratio) / max(row.a_ratio, 1e-6)
+    )
 
 
 def _trial(of: Callable[..., Outcome], **keywords: object) -> Callable[[Random], Outcome]:
