@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -141,6 +141,16 @@ def test_docstrings_describe_fields_to_who_reads_json() -> None:
     assert part["name"]["description"] == "Its `name`, null where it has none."
     assert part["degree"]["enum"] == ["little", "much"]
     assert schema["required"] == sorted({*as_document(found())} - {"kind", "schema_version"})
+
+
+def test_a_class_may_have_a_version_of_its_own() -> None:
+    @dataclass(frozen=True)
+    class Newer(Found):
+        VERSION: ClassVar[str] = "2.3"
+
+    newer = Newer(**{part.name: getattr(found(), part.name) for part in fields(Found)})
+    assert as_document(newer)["schema_version"] == "2.3"
+    assert as_document(found())["schema_version"] == "1.0"
 
 
 def test_a_class_without_a_kind_has_no_schema_file() -> None:
