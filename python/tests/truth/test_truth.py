@@ -27,10 +27,12 @@ NOT_STATISTICS = {
     "steelyard.analyze.counters.topdown.Node": "what events that were not counted leave open",
     "steelyard.fleet.store.row_checks.Bound": "the range that a rule allows",
     "steelyard.fleet.capacity.smt.Used": "what samples without core time leave open (as analyze.smt)",
+    "steelyard.fleet.cpi.distribution.Bins": "ends of bins",
     "steelyard.stats.gev.Histogram": "ends of bins",
     "steelyard.telemetry.rates.Gauge": "smallest and largest reading",
     "steelyard.telemetry.series.Band": "smallest and largest reading at each point",
     "steelyard.decide.baseline.BaselineResult": "verdicts of runs, and the ends of their values",
+    "steelyard.experiment.request.fields.CurveRequest": "profiles of the smallest and the largest step",
 }
 """Dataclasses with a ``low`` and a ``high`` that state nothing of chance, with what they are."""
 
