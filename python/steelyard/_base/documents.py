@@ -17,7 +17,7 @@ In: a frozen dataclass or a pydantic model. Out: plain values. A field is printe
             \"\"\"Return whether there is none.\"\"\"
 
 Invariants: figures that are not finite are null, as on a page; paths are text; a document that names its
-kind also has the version of Steelyard's schemas.
+kind (``KIND``) also has its version (``VERSION``, by default that of Steelyard's records).
 
 Not here: writing it (``cli.output``).
 """
@@ -102,13 +102,19 @@ def _parts(kind: type) -> tuple[Part, ...]:
     return (*found, *properties.values())
 
 
-def kind_of(result: Any) -> str | None:
-    """Return the kind that a result names, or the one that stands in it; None without one."""
-    kind: str | None = getattr(type(result), "KIND", None)
-    if kind is None and dataclasses.is_dataclass(result):
-        inline = (part.name for part in parts(type(result)) if part.is_inline)
-        return next((kind_of(getattr(result, name)) for name in inline), None)
-    return kind
+def naming(result: Any) -> Any:
+    """Return the class that names the kind of a result: its own, or that of what stands in it; else None."""
+    if hasattr(type(result), "KIND"):
+        return type(result)
+    if not dataclasses.is_dataclass(result):
+        return None
+    inline = (getattr(result, part.name) for part in parts(type(result)) if part.is_inline)
+    return next((named for one in inline if (named := naming(one)) is not None), None)
+
+
+def head_of(named: Any) -> dict[str, str]:
+    """Return the kind and the version that a class names."""
+    return {"schema_version": getattr(named, "VERSION", SCHEMA_VERSION), "kind": named.KIND}
 
 
 def as_document(result: Any) -> Any:
@@ -119,10 +125,8 @@ def as_document(result: Any) -> Any:
 
     Raises TypeError for what JSON has no value for.
     """
-    kind = kind_of(result)
-    head = {} if kind is None else {"schema_version": SCHEMA_VERSION, "kind": kind}
-    document = _plain(result)
-    return {**head, **document} if head else document
+    named, document = naming(result), _plain(result)
+    return document if named is None else {**head_of(named), **document}
 
 
 def _plain(value: Any) -> Any:

@@ -112,7 +112,7 @@ def _without_none(kind: Any) -> Any:
     return kind
 
 
-def as_document(request: Any) -> dict[str, Any]:
+def asked_document(request: Any) -> dict[str, Any]:
     """Return what of a request is not its default, as plain values: those of a JSON or TOML document."""
     return {
         name: value
@@ -122,7 +122,7 @@ def as_document(request: Any) -> dict[str, Any]:
 
 
 def from_document(request: type[T], document: Mapping[str, Any]) -> T:
-    """Return the request that `as_document` wrote. Raises UsageError for what none has."""
+    """Return the request that `asked_document` wrote. Raises UsageError for what none has."""
     known = options(request)
     if (unknown := next((name for name in document if name not in known), None)) is not None:
         raise UsageError(f"{unknown}: nothing that can be asked")

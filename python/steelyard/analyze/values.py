@@ -8,8 +8,11 @@ class Quantity:
     """A value in its base unit; None with the reason in ``missing`` when it could not be measured."""
 
     value: float | None
+    """In its base unit, None where ``missing`` says why."""
     unit: str
+    """The base unit."""
     missing: str | None = None
+    """Why there is no value."""
 
     @classmethod
     def of(cls, value: float | None, unit: str, missing: str | None) -> "Quantity":

@@ -21,7 +21,7 @@ from pathlib import Path
 import steelyard
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
-from steelyard._base.request import as_document, options, resumed, words
+from steelyard._base.request import asked_document, options, resumed, words
 from steelyard.bench import declaration, tiers, undo
 from steelyard.bench import hook as hooks
 from steelyard.bench.benchmark import Benchmark
@@ -254,7 +254,7 @@ def _begin_suite(
         repeats=request.repeat,
         version=steelyard.__version__,
         command=_command(request),
-        request=as_document(request),
+        request=asked_document(request),
         members=members,
     )
 

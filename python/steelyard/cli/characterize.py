@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard._base import ExitCode, RecordError, SteelyardError, UsageError
+from steelyard._base.documents import as_document
 from steelyard.bench.characterize.benchmark import characterize
 from steelyard.bench.characterize.perf_files import problems
 from steelyard.bench.identity import age_s
@@ -46,7 +47,7 @@ def characterize_and_show(request: CharacterizeRequest, *, as_json: bool) -> int
         if attempt.error is not None:
             complain(attempt.error)
             if as_json:
-                print_json(RunView(attempt.directory, attempt.run, None, None, None).document())
+                print_json(RunView(attempt.directory, attempt.run, None, None, None))
             return int(attempt.error.exit_code)
         progress.phase("report")
         document, said, error = show(attempt.directory, attempt.run)
@@ -109,7 +110,7 @@ def show(
             path = html.write_data(data, page)
         except SteelyardError as error:
             failed = error
-        base = RunView(directory, run, None, None, path, failed).document()
+        base = as_document(RunView(directory, run, None, None, path, failed))
         document = {**base, **characterize_table.document(data)}
         said = runs.metrics_answer([run]) if writing() is not None else characterize_table.answer(data)
         return document, said, failed

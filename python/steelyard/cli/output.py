@@ -6,7 +6,6 @@ line with its hint; no traceback is ever shown unless ``STEELYARD_DEBUG`` is set
 
 import contextlib
 import json
-import math
 import os
 import shlex
 import sys
@@ -15,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steelyard._base import SCHEMA_VERSION, ExitCode, SteelyardError
+from steelyard._base import ExitCode, SteelyardError
 from steelyard._base.documents import as_document
 from steelyard.cli.formats import Format, Writing, writing
 
@@ -40,11 +39,9 @@ def examples(*lines: str) -> str:
     return f"\b\nExamples:\n{shown}\n\n{EXIT_CODES}"
 
 
-def print_json(result: Any, *, kind: str | None = None) -> None:
-    """Write a result as one JSON document to standard output; ``kind`` names the schema of one without."""
-    head = {} if kind is None else {"schema_version": SCHEMA_VERSION, "kind": kind}
-    document = as_document(result)
-    text = json.dumps({**head, **document} if head else document, indent=2, allow_nan=False)
+def print_json(result: Any) -> None:
+    """Write a result as one JSON document to standard output."""
+    text = json.dumps(as_document(result), indent=2, allow_nan=False)
     # At once: an interrupt leaves no half document behind.
     sys.stdout.write(text + "\n")
 
@@ -164,7 +161,7 @@ def _write_figures(target: Writing, answers: Sequence["Answer"]) -> None:
     for answer in answers:
         target.tables += 1
         for figure in figures_of(answer):
-            target.file.write(json.dumps(finite(dict(zip(FIGURES, figure, strict=True)))) + "\n")
+            target.file.write(json.dumps(as_document(dict(zip(FIGURES, figure, strict=True)))) + "\n")
 
 
 def show_answer(answer: "Answer", report: Path | None) -> int:
@@ -191,21 +188,6 @@ def page_of(answer: "Answer", report: Path | None) -> Path | None:
 def print_path(name: str, path: Path) -> None:
     """Print where something was written, whole: no terminal's width breaks it."""
     output_console().print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)
-
-
-def finite(document: Any) -> Any:
-    """Return ``document`` with null for figures that are not finite: they are missing, as on the page.
-
-    >>> finite({"a": [1.0, float("inf")], "b": (float("nan"), 0)})
-    {'a': [1.0, None], 'b': [None, 0]}
-    """
-    if isinstance(document, float):
-        return document if math.isfinite(document) else None
-    if isinstance(document, dict):
-        return {key: finite(value) for key, value in document.items()}
-    if isinstance(document, list | tuple):
-        return [finite(value) for value in document]
-    return document
 
 
 def command_line() -> str:

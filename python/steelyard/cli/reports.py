@@ -4,12 +4,12 @@ In: run directories. Out: `RunView`, drawn by ``report`` and scored by ``decide`
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steelyard._base import ExitCode, SteelyardError
-from steelyard._base.documents import as_document
+from steelyard._base.documents import INLINE, NOT_PRINTED
 from steelyard.bench import declaration, runs
 from steelyard.bench.colocation import manifest as colocations
 from steelyard.bench.suites import suite as suite_files
@@ -24,32 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """One run with what was derived from it. ``error`` is why there is no report."""
+    """One run with what was derived from it; ``--json`` prints its record, its score and its page."""
 
     directory: Path
-    run: Run
+    """Its folder."""
+    run: Run = field(metadata=INLINE)
     score: "Score | Refusal | None"
-    answer: "Answer | None"
+    """Its score, or why it has none; None where it was not scored."""
+    answer: "Answer | None" = field(metadata=NOT_PRINTED)
     report: Path | None
-    error: SteelyardError | None = None
-
-    def document(self) -> dict[str, Any]:
-        """Return the run as ``--json`` shows it."""
-        run = self.run
-        return {
-            "run_id": run.run_id,
-            "directory": str(self.directory),
-            "benchmark": run.benchmark,
-            "suite": run.suite,
-            "tier": run.tier,
-            "series": run.series.model_dump(mode="json"),
-            "status": str(run.status),
-            "status_reason": run.status_reason,
-            "verdict": run.verdict.model_dump(mode="json") if run.verdict else None,
-            "metrics": {name: metric.model_dump(mode="json") for name, metric in run.metrics.items()},
-            "score": as_document(self.score),
-            "report": str(self.report) if self.report else None,
-        }
+    """Its page, None where there is none."""
+    error: SteelyardError | None = field(default=None, metadata=NOT_PRINTED)
+    """Why there is no page."""
 
 
 def baseline_for(name: str | None, benchmarks: Sequence[str]) -> "Baseline | None":
@@ -168,7 +154,7 @@ def _show_report(directory: Path, page: Path | None, *, baseline: str | None, as
     if run_view.error is not None:
         raise run_view.error
     if as_json:
-        print_json(run_view.document())
+        print_json(run_view)
     else:
         show_runs([run_view])
     return int(exit_code(run_view.run))

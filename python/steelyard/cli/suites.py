@@ -4,11 +4,12 @@ In: the directory of a suite. Out: `SuiteView`, drawn by ``report`` and scored b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steelyard._base import ExitCode, SteelyardError
+from steelyard._base.documents import INLINE, NOT_PRINTED, printed
 from steelyard.bench.manifest import SUITE
 from steelyard.bench.suites import suite as suite_files
 from steelyard.bench.suites.suite import level_of
@@ -24,28 +25,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SuiteView:
-    """One suite with what was derived from it. ``error`` is why a page could not be written."""
+    """One suite with what was derived from it; ``--json`` prints its record and where the pages are."""
 
     directory: Path
-    suite: Suite
-    scores: "dict[str, Score | Refusal]"
-    members: list[reports.RunView]
-    answer: "Answer"
+    """Its folder."""
+    suite: Suite = field(metadata=INLINE)
+    scores: "dict[str, Score | Refusal]" = field(metadata=NOT_PRINTED)
+    members: list[reports.RunView] = field(metadata=NOT_PRINTED)
+    answer: "Answer" = field(metadata=NOT_PRINTED)
     report: Path | None
-    error: SteelyardError | None = None
-
-    def document(self) -> dict[str, Any]:
-        """Return the suite as ``--json`` shows it: its record, and where the pages are."""
-        return {
-            **self.suite.model_dump(mode="json"),
-            "directory": str(self.directory),
-            "verdict": self.level,
-            "report": str(self.report) if self.report else None,
-            "reports": {view.run.run_id: str(view.report) for view in self.members if view.report},
-        }
+    """Its page, None where it could not be written."""
+    error: SteelyardError | None = field(default=None, metadata=NOT_PRINTED)
+    """Why a page could not be written."""
 
     @property
-    def level(self) -> str | None:
+    @printed
+    def reports(self) -> dict[str, Path]:
+        """The pages of its members, by run."""
+        return {view.run.run_id: view.report for view in self.members if view.report}
+
+    @property
+    @printed
+    def verdict(self) -> str | None:
         """The worst verdict among the members, None unless each has one."""
         levels = [level_of(member) for member in self.suite.members]
         known = [level for level in levels if level is not None]
@@ -135,7 +136,7 @@ def show_report(directory: Path, page: Path | None, *, baseline: str | None, as_
     if suite_view.error is not None:
         raise suite_view.error
     if as_json:
-        print_json(suite_view.document())
+        print_json(suite_view)
     else:
         show(suite_view)
     return int(exit_code(suite_view.suite))

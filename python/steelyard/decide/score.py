@@ -42,9 +42,13 @@ class Score:
     """A result over that of a baseline machine. A ratio above 1 is better than the baseline."""
 
     benchmark: str
+    """Which benchmark."""
     tier: str
+    """How long its runs are."""
     metric: str
+    """The metric that it is scored by."""
     unit: str
+    """Unit of the metric."""
     value: float
     """Median over the runs, in ``unit``."""
     baseline_value: float
@@ -98,6 +102,7 @@ class Refusal:
     """Why there is no score."""
 
     reason: str
+    """Why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
-from steelyard._base import SCHEMA_VERSION
-from steelyard._base.documents import parts
+from steelyard._base.documents import head_of, parts
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SIMPLE: dict[Any, dict[str, Any]] = {
@@ -49,12 +48,16 @@ def schema_text(result: Any) -> str:
 
 def kind_of(result: Any) -> str:
     """Return the kind that results of a type name. Raises TypeError where they name none."""
+    return head_of(_naming(result))["kind"]
+
+
+def _naming(result: Any) -> Any:
     origin = typing.get_origin(result) or result
-    if isinstance(kind := getattr(origin, "KIND", None), str):
-        return kind
+    if hasattr(origin, "KIND"):
+        return origin
     for part in parts(origin):
         if part.is_inline:
-            return kind_of(_hints(result)[part.name])
+            return _naming(_hints(result)[part.name])
     raise TypeError(f"{result} names no kind")
 
 
@@ -65,9 +68,15 @@ def schema_of(result: Any, *, nan_is_null: bool = False) -> dict[str, Any]:
     """
     made = _Schemas("number", "null") if nan_is_null else _Schemas("number")
     schema = made.object_of(result)
+    head = head_of(_naming(result))
+    major = head["schema_version"].split(".")[0]
     schema["properties"] |= {
-        "kind": {"const": kind_of(result)},
-        "schema_version": {"default": SCHEMA_VERSION, "pattern": r"^1\.\d+$", "type": "string"},
+        "kind": {"const": head["kind"]},
+        "schema_version": {
+            "default": head["schema_version"],
+            "pattern": rf"^{major}\.\d+$",
+            "type": "string",
+        },
     }
     schema["$schema"] = _DIALECT
     if made.definitions:

@@ -40,9 +40,11 @@ class Entropy:
     low: float | None
     """Lower end of the interval, None with the reason in ``missing``."""
     high: float | None
+    """Upper end of it."""
     unseen_ratio: float
     """Share of the weight in keys that only one cluster has; estimates the share of unseen keys."""
     missing: str | None = None
+    """Why there is no interval."""
 
 
 def bits_of(weights: Floats) -> float:

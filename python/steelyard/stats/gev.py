@@ -53,8 +53,11 @@ class Gev:
     """One distribution; ``shape`` is scipy's c."""
 
     shape: float
+    """The shape: scipy's c."""
     location: float
+    """Location of the curve."""
     scale: float
+    """Scale of the curve."""
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Return the probability of at most ``x``."""

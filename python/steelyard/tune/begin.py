@@ -13,7 +13,7 @@ from pathlib import Path
 
 import steelyard
 from steelyard._base import UsageError
-from steelyard._base.request import as_document
+from steelyard._base.request import asked_document
 from steelyard.bench import declaration, tiers
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.manifest import this_process
@@ -112,7 +112,7 @@ def begin(request: TuneRequest) -> tuple[Tuning, dict[str, Knob]]:
             status=RunStatus.RUNNING,
             steelyard_version=steelyard.__version__,
             command=["steelyard", *sys.argv[1:]],
-            request=as_document(request),
+            request=asked_document(request),
             clock=SystemClock().now(),
             orchestrator=this_process(),
         ),
@@ -316,4 +316,4 @@ def begin_sweep(request: SweepRequest) -> tuple[Experiment, Knob, list[Guard]]:
         arm = ExperimentArm(name=level, settings=dict(request.chosen), command=list(request.command))
         arms.append(knob.dress(arm, level))
     record = record_of(compared, request.benchmark, knob.name, arms)
-    return record.model_copy(update={"request": as_document(request)}), knob, guards
+    return record.model_copy(update={"request": asked_document(request)}), knob, guards

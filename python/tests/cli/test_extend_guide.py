@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from steelyard._base import UsageError, schemas_dir
-from steelyard._base.request import as_document, options, resumed, words
+from steelyard._base.request import asked_document, options, resumed, words
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.facts.span import Span
 from steelyard.analyze.rules import explain, findings
@@ -196,7 +196,7 @@ def test_a_field_of_the_request_is_a_flag_a_key_and_a_part_of_the_record(site: P
         ("--quiet", "quiet"),
     ]
     assert words(request(turns=5, quiet=True)) == ["--turns", "5", "--quiet"]
-    begun = as_document(request(turns=5))
+    begun = asked_document(request(turns=5))
     assert resumed(begun, request(quiet=True), {"quiet"}, words=[]) == request(turns=5, quiet=True)
     with pytest.raises(UsageError, match="it takes no --turns"):
         resumed(begun, request(turns=6), {"turns"}, words=[])

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from steelyard._base import UsageError
-from steelyard._base.request import Field, Option, as_document, from_document, options, resumed, words
+from steelyard._base.request import Field, Option, asked_document, from_document, options, resumed, words
 from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
 from steelyard.cli.main import app
 from steelyard.cli.requests import _typed
@@ -54,7 +54,7 @@ def parser_of(name: str) -> Any:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_record_gives_the_request_back(name: str) -> None:
     asked = full(COMMANDS[name])
-    kept = json.loads(json.dumps(as_document(asked)))
+    kept = json.loads(json.dumps(asked_document(asked)))
     assert set(kept) == set(options(COMMANDS[name]))
     assert from_document(COMMANDS[name], kept) == asked
 
@@ -82,17 +82,17 @@ def test_a_command_has_the_flags_of_its_request_and_those_of_answers(name: str) 
 
 
 def test_only_what_is_no_default_is_kept() -> None:
-    assert as_document(ExperimentRequest()) == {}
-    assert as_document(ExperimentRequest(blocks=40, guards=[], seed=3)) == {"seed": 3}
+    assert asked_document(ExperimentRequest()) == {}
+    assert asked_document(ExperimentRequest(blocks=40, guards=[], seed=3)) == {"seed": 3}
 
 
 def test_what_goes_on_is_as_it_began_but_for_what_may_be_asked_anew() -> None:
-    begun = as_document(CurveRequest(words=("tao",), blocks=3, chosen={"memory": "1GiB"}))
+    begun = asked_document(CurveRequest(words=("tao",), blocks=3, chosen={"memory": "1GiB"}))
     asked = CurveRequest(resume=Path("DIR"), predict=(8,), blocks=3)
     going = resumed(begun, asked, {"resume", "predict", "blocks"}, words=GO_ON)
     assert going == replace(asked, words=("tao",), chosen={"memory": "1GiB"})
     # What is not typed stays as it began, also what could be asked anew.
-    quiet = as_document(CurveRequest(words=("tao",), profile=False))
+    quiet = asked_document(CurveRequest(words=("tao",), profile=False))
     assert not resumed(quiet, CurveRequest(), set(), words=GO_ON).profile
     assert resumed(quiet, CurveRequest(), {"profile"}, words=GO_ON).profile
     for name, other in (("blocks", 4), ("metric", "elapsed_s"), ("words", ("feed",))):

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import jsonschema
 import pytest
 
-from steelyard._base.documents import INLINE, NOT_PRINTED, OPTIONAL, Paged, as_document, printed
+from steelyard._base.documents import INLINE, NOT_PRINTED, OPTIONAL, Paged, Sides, as_document, printed
 from steelyard.records import Level
 from steelyard.records.document_schemas import kind_of, schema_of
 from steelyard.records.values import Check
@@ -143,6 +143,29 @@ def test_docstrings_describe_fields_to_who_reads_json() -> None:
     assert schema["required"] == sorted({*as_document(found())} - {"kind", "schema_version"})
 
 
+def test_a_class_may_have_a_version_of_its_own() -> None:
+    @dataclass(frozen=True)
+    class Newer(Found):
+        VERSION: ClassVar[str] = "2.3"
+
+    newer = Newer(**{part.name: getattr(found(), part.name) for part in fields(Found)})
+    assert as_document(newer)["schema_version"] == "2.3"
+    assert as_document(found())["schema_version"] == "1.0"
+
+
 def test_a_class_without_a_kind_has_no_schema_file() -> None:
     with pytest.raises(TypeError, match="names no kind"):
         kind_of(Part)
+
+
+def test_numbers_may_be_null_where_they_are_missing_by_not_being_finite() -> None:
+    result = found(pair=("a", math.nan))
+    jsonschema.Draft202012Validator(schema_of(Found, nan_is_null=True)).validate(as_document(result))
+    with pytest.raises(jsonschema.ValidationError, match="None"):
+        jsonschema.Draft202012Validator(schema_of(Found)).validate(as_document(result))
+
+
+def test_two_that_are_compared_have_their_names_beside() -> None:
+    document = as_document(Paged(Sides("run-1", "run-2", found()), None))
+    assert (document["a"], document["b"], document["kind"]) == ("run-1", "run-2", "found")
+    jsonschema.Draft202012Validator(schema_of(Paged[Sides[Found]])).validate(document)

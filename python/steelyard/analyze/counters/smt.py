@@ -67,9 +67,13 @@ class Bounds:
     """A value known to lie between two others; both None with the reason in ``missing``."""
 
     low: float | None
+    """The least that it may be."""
     high: float | None
+    """The most that it may be."""
     unit: str
+    """The base unit."""
     missing: str | None = None
+    """Why there is no value."""
 
     @property
     def quantity(self) -> Quantity:

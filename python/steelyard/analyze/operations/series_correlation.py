@@ -71,12 +71,17 @@ class AtLag:
     lag_ns: int
     """How much later the second series is taken: positive where it follows the first."""
     r: float | None
+    """The correlation."""
     low: float | None
     """Lower end of the interval at this lag alone."""
     high: float | None
+    """Upper end of it."""
     pairs: int
+    """Values that are compared."""
     effective_pairs: float | None
+    """Independent ones that say as much."""
     missing: str | None = None
+    """Why there is none."""
 
 
 @dataclass(frozen=True)

@@ -84,11 +84,17 @@ class Intensities:
     """All parts of one phase."""
 
     cpu: Pressure
+    """Of the CPUs."""
     dram_capacity: Pressure
+    """Of memory that is not reclaimable."""
     dram_bandwidth: Pressure
+    """Of memory bandwidth."""
     disk_latency: Pressure
+    """Of time that was waited for disks."""
     disk_bandwidth: Pressure
+    """Of the busiest disk."""
     network: Pressure
+    """Of the busiest interface."""
 
     def parts(self) -> list[Pressure]:
         """Return the parts in the order of the fields."""

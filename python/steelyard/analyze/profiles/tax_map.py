@@ -61,9 +61,13 @@ class CategoryShare:
     """One category's part of the profile."""
 
     id: str
+    """Stable name."""
     title: str
+    """In words."""
     group: str
+    """Group of categories."""
     samples: int
+    """Its samples."""
     share_ratio: float
     """Of all busy samples, 0 to 1."""
     functions: tuple[FunctionShare, ...]
@@ -75,8 +79,11 @@ class CommandShare:
     """One command's samples by category."""
 
     command: str
+    """Which command."""
     samples: int
+    """Its samples."""
     by_category: dict[str, int]
+    """Them by category."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +91,15 @@ class TaxMap:
     """The samples of a profile by category; ``samples`` leaves idle processors out."""
 
     unit: str
+    """What samples count."""
     samples: int
+    """Busy samples."""
     idle_samples: int
+    """Samples of idle processors."""
     categories: tuple[CategoryShare, ...]
     """Those with samples, in the order of the rules; ``unclassified`` is one of them."""
     commands: tuple[CommandShare, ...]
+    """By command."""
     application_by_default_ratio: float | None
     """Share that is application logic only because no rule matches."""
     unclassified_ratio: float | None

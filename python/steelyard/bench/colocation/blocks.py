@@ -22,7 +22,7 @@ from pathlib import Path
 import steelyard
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, WorkloadFailedError
-from steelyard._base.request import as_document
+from steelyard._base.request import asked_document
 from steelyard.analyze import colocation as analysis
 from steelyard.analyze.pressure.disk_limits import GroupLimit
 from steelyard.analyze.pressure.limits import Limits
@@ -304,7 +304,7 @@ class _Blocks:
         path = directory / "requests" / f"{label}.json"
         workload, length = self._request.workloads[number], self._lengths[number]
         asked = _run_request(self._request, workload, length.next_s, directory, meeting)
-        path.write_text(json.dumps(as_document(asked)))
+        path.write_text(json.dumps(asked_document(asked)))
         command = [sys.executable, "-m", "steelyard.bench.colocation.member", str(path)]
         process = self._executor.start(
             f"{self._names[number]} ({label})",

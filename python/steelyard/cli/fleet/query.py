@@ -36,7 +36,7 @@ class Query:
     """As it is typed: one word, or two where the first is a group such as ``cpi``."""
     ask: Callable[..., Answer]
     """Takes the store and the options."""
-    result: Any
+    result: str
     """The class of what ``--json`` prints, as ``module:Class``."""
     expressions: Expressions | str
     """What it asks the engine, with its default settings; or where that is, as ``module:attribute``."""
@@ -76,7 +76,7 @@ class Query:
 def query(
     name: str,
     *,
-    result: Any,
+    result: str,
     expressions: Expressions | str,
     examples: Sequence[str],
     group: str = "",

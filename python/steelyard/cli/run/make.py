@@ -4,7 +4,6 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError, UsageError, WorkloadFailedError, command_text
-from steelyard._base.documents import as_document
 from steelyard.bench import declaration, runs, tiers
 from steelyard.bench.launch import Attempt, Launched, execute, request_of
 from steelyard.bench.request import RunRequest
@@ -60,8 +59,8 @@ def run_and_show(request: RunRequest, *, as_json: bool) -> int:
             complain(error)
     if as_json:
         series = summarise(attempts, reference)
-        whole = {"suite": suite.document()} if suite is not None else {}
-        print_json({**whole, "runs": [view.document() for view in views], "series": series})
+        whole = {} if suite is None else {"suite": suite}
+        print_json({**whole, "runs": views, "series": series})
     elif suite is not None:
         suites.show(suite)
     else:
@@ -116,7 +115,7 @@ def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str,
             from steelyard.decide import score
             from steelyard.stats.intervals import median_interval
 
-            scored = as_document(score(counted, baseline))
+            scored = score(counted, baseline)
         for metric in headline if counted else ():
             values = [run.metrics[metric].value for run in counted if metric in run.metrics]
             known = [value for value in values if value is not None]

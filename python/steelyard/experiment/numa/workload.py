@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard._base import ExitCode, RecordError, UsageError, parse_cpu_list
-from steelyard._base.request import as_document
+from steelyard._base.request import asked_document
 from steelyard.bench import declaration
 from steelyard.bench.children import descendants_of
 from steelyard.bench.clock import Clock
@@ -245,7 +245,7 @@ def _unbound(
 def _written(request: RunRequest, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     answer_path(path).unlink(missing_ok=True)
-    path.write_text(json.dumps(as_document(request)))
+    path.write_text(json.dumps(asked_document(request)))
     return path
 
 

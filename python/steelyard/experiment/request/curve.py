@@ -9,7 +9,7 @@ import sys
 
 import steelyard
 from steelyard._base import UsageError, format_cpu_list
-from steelyard._base.request import as_document
+from steelyard._base.request import asked_document
 from steelyard.bench import declaration, tiers
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.manifest import this_process
@@ -90,7 +90,7 @@ def begin(request: CurveRequest) -> Experiment:
         status=RunStatus.RUNNING,
         steelyard_version=steelyard.__version__,
         command=["steelyard", *sys.argv[1:]],
-        request=as_document(request),
+        request=asked_document(request),
         clock=SystemClock().now(),
         orchestrator=this_process(),
         trials=[],

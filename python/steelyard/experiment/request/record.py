@@ -11,7 +11,7 @@ from typing import Any
 
 import steelyard
 from steelyard._base import UsageError
-from steelyard._base.request import as_document
+from steelyard._base.request import asked_document
 from steelyard.analyze.values import declared_unit
 from steelyard.bench import declaration, tiers
 from steelyard.bench.clock import SystemClock
@@ -113,7 +113,7 @@ def record_of(
         live=live_of(request.sources, request.window, benchmark, request.out),
         status=RunStatus.RUNNING,
         trials=[],
-        request=as_document(request),
+        request=asked_document(request),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from steelyard._base import EnvironmentLacksError, UsageError, parse_cpu_list
-from steelyard._base.request import as_document
+from steelyard._base.request import asked_document
 from steelyard.bench import declaration
 from steelyard.bench.placement.request import binding_refusal, live_layout, recorded_layout
 from steelyard.experiment.numa import design
@@ -43,7 +43,7 @@ def begin(request: ScenarioRequest) -> Experiment:
     if refusal is not None:
         raise EnvironmentLacksError(refusal)
     record = record_of(shared, benchmark, design.FACTOR, arms, design.pairs_of(arms))
-    return record.model_copy(update={"request": as_document(request)})
+    return record.model_copy(update={"request": asked_document(request)})
 
 
 def scenarios_asked(request: ScenarioRequest) -> Scenarios:

@@ -100,26 +100,39 @@ class Lost:
     cycles."""
 
     platform: str
+    """Which platform."""
     cluster: str | None
+    """Which cluster, None for all."""
     hour: int | None
+    """Which hour of the day (UTC), None for all."""
     machine: str | None
+    """Which machine, None for all."""
     frequency_hz: float | None
     """Effective, weighted by busy time."""
     reference_hz: float | None
+    """The frequency that it is compared with."""
     below_ratio: float | None
     """Share of machine-hours below the reference."""
     capped_ratio: float | None
     """Share of machine-hours below it with power capped."""
     lost_cycles: float | None
+    """Cycles lost."""
     lost_ratio: float | None
     """Cycles lost over those there would have been at the reference."""
     capped_cycles: float | None
+    """Cycles lost with power capped."""
     capped_lost_ratio: float | None
+    """These over the cycles there would have been."""
     machine_hours: float
+    """Time of machines that the figures are of."""
     missing: str | None
+    """Why there is no figure."""
     windows: int
+    """Windows that were looked at."""
     no_frequency: int
+    """Windows without a frequency."""
     no_reference: int
+    """Windows without a reference."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +142,17 @@ class FrequencyResult:
     KIND: ClassVar[str] = "fleet_frequency"
 
     reference: str
+    """The reference: nominal, or another."""
     total: Lost
+    """All machines."""
     platforms: tuple[Lost, ...]
+    """By platform."""
     clusters: tuple[Lost, ...]
+    """By platform and cluster."""
     hours: tuple[Lost, ...]
+    """By platform and hour of the day (UTC)."""
     machines: tuple[Lost, ...]
+    """The machines that lost most."""
 
 
 def frequency_of_fleet(machine_samples: Any, machines: Any, reference: str = "nominal") -> FrequencyResult:

@@ -75,8 +75,11 @@ class Uplift:
     """Throughput gain of a core's second thread, and where that is from; None where it is not known."""
 
     platform: str
+    """Which platform."""
     threads_per_core: float | None
+    """Threads of a core."""
     ratio: float | None
+    """The gain: 0.25 is 25 % more than one thread."""
     source: str
     """``given``, or why there is none."""
 
@@ -87,12 +90,19 @@ class Used:
     known."""
 
     platform: str
+    """Which platform."""
     cluster: str | None
+    """Which cluster, None for all."""
     hour: int | None
+    """Which hour of the day (UTC), None for all."""
     utilisation_ratio: float | None
+    """CPU utilisation."""
     low: float | None
+    """The least share of capacity that was used."""
     high: float | None
+    """The most."""
     missing: str | None
+    """Why there is no figure."""
     machine_s: float
     """Time of machines that the figures are from."""
     cores: float | None
@@ -106,11 +116,17 @@ class SmtResult:
     KIND: ClassVar[str] = "fleet_smt"
 
     uplifts: tuple[Uplift, ...]
+    """Gains of second threads, by platform."""
     platforms: tuple[Used, ...]
+    """By platform."""
     clusters: tuple[Used, ...]
+    """By platform and cluster."""
     hours: tuple[Used, ...]
+    """By platform and hour of the day (UTC)."""
     windows: int
+    """Windows that were looked at."""
     contradictions: int
+    """Windows whose figures contradict each other, and do not count."""
     without_core_time: int
     """Windows of machines with two threads a core that do not tell the time of cores."""
 

@@ -32,19 +32,29 @@ class JobOutliers:
     """One job on one platform; without a threshold it has no spec, and nothing is known of outliers."""
 
     job: str
+    """Which job."""
     platform: str
+    """Which platform."""
     cpi_source: str
+    """How CPI was counted."""
     threshold_cpi: float | None
+    """CPI above which a sample is an outlier."""
     samples: int
     """Samples that count."""
     outliers: int
+    """Samples above the threshold."""
     outlier_ratio: float | None
+    """Their share."""
     tasks_with_outliers: int
+    """Tasks that have one."""
     anomalous_tasks: int
+    """Tasks that were anomalous at least once."""
     anomalous_samples: int
+    """Samples at which a task was."""
     task_days: int
     """Days on which a task of it had samples that count, summed over its tasks."""
     anomalous_task_days: int
+    """Those on which it was anomalous."""
 
     @property
     @printed
@@ -65,17 +75,29 @@ class AnomalousTask:
     """A task that was anomalous at least once. Times in Unix seconds."""
 
     cluster: str
+    """Which cluster."""
     machine: str
+    """Which machine."""
     platform: str
+    """Which platform."""
     job: str
+    """Its job."""
     task: str
+    """The task."""
     job_class: str
+    """Class of its job."""
     outliers: int
+    """Samples above the threshold."""
     anomalous_samples: int
+    """Samples at which it was anomalous."""
     first_anomalous_unix_s: int
+    """The first of them."""
     last_anomalous_unix_s: int
+    """The last of them."""
     highest_cpi: float
+    """Its highest CPI."""
     threshold_cpi: float
+    """CPI above which a sample is an outlier."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +105,11 @@ class Anomalies:
     """What lies above the thresholds. ``tasks`` are the most anomalous ones first, `MOST_TASKS` at most."""
 
     jobs: tuple[JobOutliers, ...]
+    """By job and platform."""
     tasks: tuple[AnomalousTask, ...]
+    """The most anomalous ones first."""
     anomalous_tasks: int
+    """How many there are."""
 
 
 def find_anomalies(outliers: Any, counts: Any) -> Anomalies:

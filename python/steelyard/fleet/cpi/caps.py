@@ -29,9 +29,13 @@ class CapEffect:
     """Means of one phase of a cap after another. CPI in its unit, usage in CPU-seconds per second."""
 
     victim_cpi: dict[str, float | None]
+    """The victim's mean CPI before, during and after the cap."""
     victim_samples: dict[str, int]
+    """Samples of each phase."""
     antagonist_usage: dict[str, float | None]
+    """The antagonist's mean usage in each phase."""
     threshold_cpi: float
+    """CPI above which a sample is an outlier."""
 
     @property
     @printed

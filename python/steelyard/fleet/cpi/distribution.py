@@ -51,7 +51,9 @@ class OtherFit:
     """A distribution with the samples' mean and standard deviation, and how far it lies from them."""
 
     name: str
+    """Which distribution."""
     distance: float
+    """Distance of the two distribution functions."""
 
 
 @dataclass(frozen=True)

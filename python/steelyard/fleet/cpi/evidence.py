@@ -69,6 +69,7 @@ class Bar:
     least_swing: float = 0.25
     """CPU-seconds per second that usage is higher while the victim suffers."""
     least_explained_ratio: float = 0.5
+    """Share of the victim's excess that its usage must explain."""
     least_effect_ratio: float = 0.4
     """What its usage adds to the victim's CPI, relative to the CPI below the threshold. Every task slows down
     others a little, by the machine's load; the paper's floor asks for more than this."""

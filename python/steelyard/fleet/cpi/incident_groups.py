@@ -22,16 +22,23 @@ class IncidentGroup:
     """Incidents of one victim job with one antagonist job. Times in Unix seconds."""
 
     victim_job: str
+    """Job that suffered."""
     antagonist_job: str | None
     """None where no suspect reached the correlation."""
     antagonist_class: str | None
+    """Class of the antagonist's job."""
     incidents: int
+    """How many."""
     victim_tasks: int
+    """Tasks that suffered."""
     machines: int
+    """Machines that they were on."""
     first_unix_s: int
+    """Begin of the first."""
     last_unix_s: int
     """The last anomalous sample of any of them, or its start where the end is not known."""
     highest_correlation: float | None
+    """The highest of any."""
     highest_cpi_ratio: float | None
     """The highest CPI of a victim, relative to its threshold."""
     may_be_capped: int
@@ -41,6 +48,7 @@ class IncidentGroup:
     reason: str | None
     """Why it would cap nobody in the others: the most frequent reason."""
     capped_by_agents: int
+    """Incidents in which an agent capped somebody."""
 
 
 def group_incidents(incidents: Iterable[Incident]) -> list[IncidentGroup]:

@@ -33,12 +33,19 @@ class RankedSuspect:
     """A task that shared the machine, with what speaks against it. Usage in CPU-seconds per second."""
 
     job: str | None
+    """Its job."""
     task: str
+    """The task."""
     job_class: str | None
+    """Class of its job."""
     correlation: float | None
+    """Correlation of its usage and the victim's CPI."""
     pairs: int | None
+    """Samples that it is of."""
     usage_mean: float | None
+    """Its mean usage."""
     may_be_capped: bool
+    """Whether the rule would cap it."""
     evidence: Evidence | None = None
     """What speaks for it (``evidence``); None by the paper's rule, and where only an agent named it."""
 
@@ -48,16 +55,27 @@ class Recorded:
     """What an agent noted of an incident."""
 
     incident: str
+    """Name of the incident."""
     action: str
+    """What the agent did."""
     reason: str
+    """Why."""
     antagonist_job: str | None
+    """Job that it named."""
     antagonist_task: str | None
+    """Task that it named."""
     correlation: float | None
+    """Correlation that it found."""
     cap_cpu_ratio: float | None
+    """What it left the antagonist."""
     cap_start_unix_s: int | None
+    """When the cap was set."""
     cap_end_unix_s: int | None
+    """When it ended."""
     undone: bool | None
+    """Whether the cap was undone."""
     victim_cpi_after: float | None
+    """The victim's CPI afterwards."""
 
 
 @dataclass(frozen=True)
@@ -65,28 +83,43 @@ class Incident:
     """One task that suffered for a while. Times in Unix seconds, CPI in the unit of its source."""
 
     cluster: str
+    """Which cluster."""
     machine: str
+    """Which machine."""
     platform: str
+    """Which platform."""
     victim_job: str
+    """Job of the task that suffered."""
     victim_task: str
+    """The task."""
     victim_class: str | None
+    """Class of its job."""
     start_unix_s: int
     """Its first anomalous sample."""
     end_unix_s: int | None
+    """Its last anomalous sample, None where that is not known."""
     decided_unix_s: int | None
     """Up to when samples were looked at for the ranking."""
     anomalous_samples: int | None
+    """How many, None where only an agent knows of it."""
     threshold_cpi: float
+    """CPI above which a sample is an outlier."""
     victim_cpi: float
+    """Its highest CPI."""
     suspects: tuple[RankedSuspect, ...]
+    """Tasks that shared the machine, the most suspicious first."""
     antagonist: RankedSuspect | None
+    """The one that is named, None where nobody is."""
     cap: RankedSuspect | None
     """Whom the rule would cap."""
     cap_cpu_ratio: float | None
+    """What the rule would leave it."""
     reason: str | None
     """Why the rule would cap nobody."""
     recorded: Recorded | None = None
+    """What an agent noted of it."""
     effect: CapEffect | None = None
+    """What a cap did, None where none was set."""
 
     @property
     @printed

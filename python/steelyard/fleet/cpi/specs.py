@@ -64,8 +64,11 @@ class Spec:
     """What is normal for a job on a platform: CPI in the unit of its source, usage in CPU-seconds/s."""
 
     job: str
+    """Which job."""
     platform: str
+    """Which platform."""
     cpi_source: str | None
+    """How CPI was counted."""
     samples: int
     """Samples that count, of all days."""
     tasks: int
@@ -75,12 +78,17 @@ class Spec:
     first_day: str | None
     """The first and the last day with a sample that counts."""
     last_day: str | None
+    """The last day with a sample that counts."""
     effective_samples: float | None
     """How many samples of equal weight would say as much: W^2 / sum(w^2)."""
     cpu_usage_mean: float | None
+    """Mean CPU usage."""
     cpi_mean: float | None
+    """Mean CPI."""
     cpi_sd: float | None
+    """Standard deviation of CPI."""
     threshold_sigmas: float
+    """Standard deviations above the mean that make the threshold."""
     threshold_cpi: float | None
     """Above it a sample is an outlier; None where there is no spec."""
     excluded: Mapping[str, int]
@@ -88,8 +96,11 @@ class Spec:
     missing: str | None
     """Why there is no spec."""
     gev: Gev | None = None
+    """The fitted curve, None with the reason beside it."""
     gev_missing: str | None = "not requested"
+    """Why there is no curve."""
     gev_threshold_cpi: float | None = None
+    """A quantile of the curve."""
     quantile_threshold_cpi: float | None = None
     """The same quantile of the samples themselves; None where too few lie above it."""
     threshold_from: Literal["sigma", "gev", "quantile"] = "sigma"

@@ -47,8 +47,11 @@ class Slope:
     """A slope with its interval of 95 %, which has no ends where the spans are worth too little."""
 
     value: float
+    """The slope."""
     low: float | None
+    """Lower end of the interval."""
     high: float | None
+    """Upper end of it."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,11 @@ class Following:
     """What CPI of one job on one platform has to do with its throughput."""
 
     job: str
+    """Which job."""
     platform: str
+    """Which platform."""
     spans: int
+    """Spans of time that are compared."""
     rates: AtLag
     """Operations/s and instructions/s, each a mean per task."""
     cost: AtLag
@@ -65,7 +71,9 @@ class Following:
     elasticity: Slope | None
     """By how many percent the cycles of an operation grow with one percent of CPI; None with ``missing``."""
     missing: str | None
+    """Why there is no elasticity."""
     cpi_share: float | None
+    """Share of all changes of cost that goes with CPI."""
     verdict: str
     """``follows``, ``does not follow``, ``cannot tell``."""
 

@@ -47,13 +47,19 @@ class Point:
     """What a floor gives."""
 
     floor: float
+    """The floor of the correlation."""
     named: int
     """Incidents in which somebody was named."""
     right: int
+    """Those in which the right one was."""
     episodes: int
+    """Episodes of antagonists."""
     episodes_found: int
+    """Those that were found."""
     victims: int
+    """Pairs of episode and victim."""
     victims_found: int
+    """Those that were found."""
 
     @property
     @printed

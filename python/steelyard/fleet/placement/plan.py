@@ -39,9 +39,13 @@ class PlatformRow:
     """One platform. Figures are in cost a second: cycles, or CPU-s."""
 
     platform: str
+    """Which platform."""
     machines: float | None
+    """Its machines, None where they are not known."""
     used: float
+    """Used now."""
     capacity: float
+    """What it may do."""
     after: float | None
     """Used after the moves."""
     price: float | None
@@ -61,12 +65,19 @@ class MoveRow:
     """Tasks of one job from one platform to another."""
 
     job: str
+    """Which job."""
     source: str
+    """Platform that it leaves."""
     target: str
+    """Platform that it goes to."""
     tasks: float
+    """Tasks that leave."""
     tasks_there: float
+    """Tasks that do the same work there."""
     source_cpi: float
+    """Its CPI before."""
     target_cpi: float
+    """Its CPI after."""
     saved: float
     """Cost a second, before what the move itself costs; negative where it only makes room."""
     moved_cpu_rate: float
@@ -74,6 +85,7 @@ class MoveRow:
     machines: float | None
     """Machines' worth of the source's capacity that it frees."""
     move_cost_cpu_s: float
+    """CPU time that the move costs."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,9 @@ class HeldOut:
     """A plan made on every other hour and tried on the hours between, both ways."""
 
     promised_ratio: float
+    """Saving that the plan promises."""
     kept_ratio: float
+    """Saving that it keeps in the other hours."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +105,15 @@ class PlaceResult:
     KIND: ClassVar[str] = "fleet_place"
 
     cost: str
+    """What is minimised: `cycles` or `cpu-s`."""
     work: str
+    """Unit of work."""
     capacity: str
+    """Which capacity of platforms counts."""
     is_feasible: bool
+    """Whether there is a placement."""
     present: float
+    """Cost of the present placement."""
     best: float | None
     """Cost of the published program's optimum, which splits loads and moves them for free."""
     planned: float | None
@@ -102,15 +121,21 @@ class PlaceResult:
     saved_cpu_rate: float | None
     """CPUs that the moves free: CPU-s a second, at the present mix of platforms."""
     payback_days: float | None
+    """Days in which the moves pay off, None where they never do."""
     held_out: HeldOut | None
+    """What a plan of half of the hours keeps in the others, None where that is not known."""
     platforms: tuple[PlatformRow, ...]
+    """Each platform."""
     moves: tuple[MoveRow, ...]
+    """What to move."""
     whole_tasks: bool
+    """Whether tasks are moved whole."""
     never_seen: int
     """Pairs of job and platform without a CPI."""
     few_samples: int
     """Pairs that are no target for want of samples."""
     notes: tuple[str, ...]
+    """What to know before believing it."""
 
 
 def place(tasks: Any, machine_samples: Any, settings: PlaceSettings) -> PlaceResult:

@@ -32,11 +32,13 @@ class Speedup:
     """A speedup with both intervals; None with the reason in ``missing``."""
 
     value: float
+    """The speedup, 1 is none."""
     once: tuple[float, float] | None
     """The interval for one look at a time that was fixed beforehand."""
     any_time: tuple[float, float] | None
     """The interval that valid at every look."""
     missing: str | None
+    """Why there is no interval."""
     side: int = 0
     """1 where it is surely above 1, -1 where surely below, 0 where open: minding how many were asked."""
 
@@ -68,12 +70,19 @@ class Group:
     """One stratum. Shares are of all samples of both configurations."""
 
     levels: tuple[str, ...]
+    """Levels of the factors."""
     shares: tuple[float, float]
+    """Shares of each configuration."""
     work: tuple[float, float]
+    """Work of each."""
     usage: tuple[float, float]
+    """Usage of each."""
     rue: tuple[float | None, float | None]
+    """Usage per unit of work of each."""
     replicates: tuple[int, int]
+    """Units of assignment of each."""
     speedup: Speedup | None
+    """Configuration 2 over configuration 1."""
     missing: str | None
     """Why the group is not compared."""
 
@@ -83,8 +92,11 @@ class Total:
     """Both configurations over all groups, each at its own mix."""
 
     shares: tuple[float, float]
+    """Shares of each configuration."""
     rue: tuple[float | None, float | None]
+    """Usage per unit of work of each."""
     speedup: Speedup
+    """Configuration 2 over configuration 1."""
     refused: tuple[str, ...]
     """Why it must not be used; empty where it may."""
     paradox: bool
@@ -98,6 +110,7 @@ class Reweighted:
     rue: tuple[float | None, float | None]
     """None where work of several jobs would have to be added."""
     speedup: Speedup
+    """Configuration 2 over configuration 1."""
     mix_ratio: float
     """What the total's speedup is over this one: the part that the mixes make up."""
     covered: tuple[float, float]
@@ -109,14 +122,21 @@ class SampleRatio:
     """A test whether units went to the configurations as they were meant to."""
 
     question: str
+    """What is asked."""
     unit: str
     """What was assigned: ``machine``, ``task``, or work (``operations``, ``instructions``) itself."""
     counts: tuple[float, float]
+    """What each configuration has."""
     expected_shares: tuple[float, float] | None
+    """Shares that it should have, None where they are not known."""
     p_value: float | None
+    """Chance of such counts."""
     method: str | None
+    """The test."""
     mismatch: bool | None
+    """Whether something is broken, None where that could not be tested."""
     missing: str | None = None
+    """Why it was not tested."""
 
 
 @dataclass(frozen=True)
@@ -124,17 +144,27 @@ class Comparison:
     """One resource: configuration 2 against configuration 1."""
 
     resource: str
+    """Which resource."""
     unit: str
+    """Its unit."""
     configurations: tuple[str, str]
+    """Configuration 1 and configuration 2."""
     choice: StrataChoice
+    """Factors that groups are made of."""
     groups: tuple[Group, ...]
+    """Each group."""
     by_first: tuple[Group, ...]
     """By the first factor alone, re-weighted within each of its levels; empty with fewer than two factors."""
     total: Total | None
+    """Both over all groups, each at its own mix."""
     reweighted: Reweighted | None
+    """Both at configuration 1's mix."""
     need: Need | None
+    """How much more it takes to see the smallest difference that matters."""
     decision: Decision
+    """What to do."""
     recommendation: str
+    """The same in words."""
     missing: str | None
     """Why there is no comparison at all."""
     no_usage: int
@@ -152,16 +182,27 @@ class RueResult:
     KIND: ClassVar[str] = "fleet_rue"
 
     label: str
+    """Label whose values are the configurations."""
     work: str
+    """Unit of work."""
     replicate: str
+    """Unit of assignment."""
     looks: str
+    """Whether intervals hold at any look or at one."""
     confidence: float
+    """Of the intervals."""
     least_effect_ratio: float
+    """Smallest difference that matters."""
     comparisons: tuple[Comparison, ...]
+    """By resource."""
     sample_ratios: tuple[SampleRatio, ...]
+    """Whether units went to the configurations as they were meant to."""
     samples: int
+    """Samples that were compared."""
     no_work: int
+    """Samples without work."""
     notes: tuple[str, ...]
+    """What to know before believing it."""
 
     @property
     @printed

@@ -51,8 +51,11 @@ class Problem:
     """A file put aside: where it is in the store, of which table, and why."""
 
     path: str
+    """Where it is in the store."""
     table: str
+    """Which table it is of."""
     reason: str
+    """Why it was put aside."""
 
 
 @dataclass(frozen=True)
