@@ -130,7 +130,7 @@ def fit_curve(values: Mapping[int, Sequence[float]], topology: Topology | None =
     Raises ValueError for values that are not finite and positive, and for steps of different lengths.
 
     >>> curve = fit_curve({n: [100.0 * min(n, 8)] for n in (1, 2, 4, 8, 16, 32)})
-    >>> curve.kind.value, round(curve.predict(12).value), curve.law.peak.is_identified
+    >>> curve.kind.value, round(curve.predict(12).ops_per_s), curve.law.peak.is_identified
     ('ceiling', 800, False)
     """
     if len(values) < 2:
