@@ -72,7 +72,7 @@ CHECK = ["health", "--quick", "--part", "core_to_core", "--accept"]
         ("steelyard.bench.health.check:stop", 1),
         ("steelyard.cli.health:_judge", 1),
         ("steelyard._base.writing:replace", 2),
-        ("steelyard.report.health.page:write", 1),
+        ("steelyard.report.answer.page:write_page", 1),
         ("steelyard.cli.output:print_json", 1),
     ],
 )
@@ -81,7 +81,7 @@ def test_an_interrupted_health_check_counts_whole_or_not_at_all(moment, call, ca
     assert is_reached
     assert (code, *capsys.readouterr())[:2] == INTERRUPTED[:2]
     assert half_written(tmp_path) == []
-    has_counted = moment.rpartition(":")[2] in ("write", "print_json")
+    has_counted = moment.rpartition(":")[2] in ("write_page", "print_json")
     checks = health.history(tmp_path, health.machine_identity(), mode="quick")
     assert len(checks) == has_counted
 
