@@ -28,6 +28,8 @@ class ChildrenUse:
     """Read from disks, 0 also where the kernel keeps no account of it."""
     written_bytes: int
     """Pages made dirty, likewise."""
+    switches: int
+    """Times that a thread left its CPU, by itself or not: as often it had been put on one."""
 
     @property
     def cpu_s(self) -> float:
@@ -43,6 +45,7 @@ class ChildrenUse:
             self.major_faults - before.major_faults,
             self.read_bytes - before.read_bytes,
             self.written_bytes - before.written_bytes,
+            self.switches - before.switches,
         )
 
 
@@ -50,7 +53,8 @@ def children_use() -> ChildrenUse:
     """Return what children have used so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     disk = (used.ru_inblock * _BLOCK_BYTES, used.ru_oublock * _BLOCK_BYTES)
-    return ChildrenUse(used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_majflt, *disk)
+    switches = used.ru_nvcsw + used.ru_nivcsw
+    return ChildrenUse(used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_majflt, *disk, switches)
 
 
 def children_cpu_s() -> float:

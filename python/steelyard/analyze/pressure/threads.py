@@ -212,6 +212,8 @@ def with_exact_use(target: TargetUse | None, metrics: Mapping[str, Metric]) -> T
         f"{name}_per_s": Quantity((metrics[name].value or 0.0) / elapsed.value, "1/s")
         for name in ("minor_faults", "major_faults")
     }
+    if "times_on_cpu" in metrics and target.switches_per_s.value is not None:
+        counted["switches_per_s"] = Quantity((metrics["times_on_cpu"].value or 0.0) / elapsed.value, "1/s")
     for name in ("read_bytes", "written_bytes"):
         # Without an account of its disk traffic the kernel counts 0; then the looks have no figure either.
         if name in metrics and getattr(target, f"{name}_per_s").value is not None:

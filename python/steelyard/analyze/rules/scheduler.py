@@ -141,7 +141,8 @@ def _futex_sleep(target: TargetUse) -> tuple[str, tuple[Evidence, ...]]:
     switches, cpus = target.lock_switches_per_s.value or 0.0, target.cpus.value or 0.0
     of_all = target.wait("lock")
     words = (
-        f"{target.lock_threads} of {max(target.threads_high, target.lock_threads)} threads sleep in futex,"
+        f"{target.lock_threads} of {max(target.threads_high, target.lock_threads)} threads sleep in futex"
+        " time and again,"
         f" {percent(of_all)} of the time of all threads, and are put on a CPU {switches:,.0f} times per"
         f" second each, while the program uses {cpus:.2g} CPUs"
     )

@@ -417,16 +417,18 @@ class Characterization(Benchmark):
         return Outcome(
             metrics=metrics_of(conditions, elapsed_s=elapsed_s, cpu_s=self._cpu_s, used=self._used),
             loads=None,
-            own_cpu_s=self._own_cpu_s(conditions),
+            own_cpu_s=self._own_cpu_s(conditions, cost.get(own_cost.PROFILER) or 0.0),
             checks=checks_of(elapsed_s, self._ending, self._program, cut=self._cut),
             own_commands=conditions.target.commands if conditions.target is not None else (),
             describes="machine" if self.settings.text("scope") == "all" else "program",
         )
 
-    def _own_cpu_s(self, conditions: "Conditions") -> float | None:
+    def _own_cpu_s(self, conditions: "Conditions", profiling_s: float) -> float | None:
         looking_s = Watch.cpu_s(self.session.directory) if self._watch is not None else 0.0
         used_s = self._used_cpu_s(conditions)
-        return None if used_s is None else used_s + looking_s + counting_cpu_s(self.session.directory)
+        if used_s is None:
+            return None
+        return used_s + looking_s + profiling_s + counting_cpu_s(self.session.directory)
 
     def _used_cpu_s(self, conditions: "Conditions") -> float | None:
         if self._cpu_s is not None:

@@ -55,7 +55,22 @@ def metrics_of(
         )
     if used is not None:
         metrics |= _exact(used)
+        metrics |= _rates(used, metrics, elapsed_s)
     return metrics
+
+
+def _rates(used: "ChildrenUse", metrics: dict[str, Metric], elapsed_s: float) -> dict[str, Metric]:
+    """Return those rates that looks had given, by what the kernel counted: one figure, one source."""
+    counts = {
+        "times_on_cpu_per_s": used.switches,
+        "disk_read_bytes_per_s": used.read_bytes,
+        "disk_written_bytes_per_s": used.written_bytes,
+    }
+    return {
+        name: metrics[name].model_copy(update={"value": count / elapsed_s})
+        for name, count in counts.items()
+        if elapsed_s > 0 and name in metrics and metrics[name].value is not None
+    }
 
 
 def _exact(used: "ChildrenUse") -> dict[str, Metric]:
@@ -65,6 +80,7 @@ def _exact(used: "ChildrenUse") -> dict[str, Metric]:
         "major_faults": Metric(value=used.major_faults, unit="count"),
         "read_bytes": Metric(value=used.read_bytes, unit="bytes"),
         "written_bytes": Metric(value=used.written_bytes, unit="bytes"),
+        "times_on_cpu": Metric(value=used.switches, unit="count"),
     }
     if used.cpu_s > 0:
         exact["kernel_ratio"] = Metric(value=used.system_s / used.cpu_s, unit="ratio")

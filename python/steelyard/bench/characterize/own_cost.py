@@ -13,6 +13,7 @@ from steelyard._base import SteelyardError
 from steelyard.records import Telemetry, read
 
 HOOK = "cost"
+PROFILER = "profiler"
 _RECORDINGS = {"telemetry": "telemetry", "looks at threads": "target", "counters": "counters"}
 _HEAD_LINES = 64
 
@@ -25,7 +26,7 @@ def tool_cpu_s(folder: Path, own_cpu_s: float) -> dict[str, float | None]:
             by_tool[name] = _recorded_s(folder / place / "telemetry.json")
     profile = folder / "profile.folded"
     if profile.is_file():
-        by_tool["profiler"] = _profiler_s(profile)
+        by_tool[PROFILER] = _profiler_s(profile)
     return by_tool
 
 

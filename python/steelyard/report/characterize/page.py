@@ -27,6 +27,8 @@ _FUNCTIONS = 20
 _KERNEL_APART = 0.1
 """Difference of two shares of the kernel from which it is said."""
 _PLACES = 10
+_COVERED = 0.95
+"""Share of the CPU time that samples stand for from which nothing is said: 99 a second tell no more."""
 
 
 def sections(data: ReportData) -> list[Section]:
@@ -159,6 +161,21 @@ def _figures(data: ReportData) -> Table:
     return zeros_together(grid(("figure", "value", "note"), rows, _TITLES[target.is_counted]), names=2)
 
 
+def _coverage(data: ReportData, use: ProfileUse, hz: str) -> str:
+    """Return how much of a command's CPU time its samples stand for, where that is clearly not all of it."""
+    spent = data.run.metrics.get("cpu_time_s")
+    try:
+        sampled_s = use.samples / float(hz)
+    except (ValueError, ZeroDivisionError):
+        return ""
+    if spent is None or not spent.value or sampled_s > _COVERED * spent.value:
+        return ""
+    return (
+        f"they stand for {fmt.quantity(sampled_s, 's')} of {fmt.quantity(spent.value, 's')} of CPU time:"
+        " shares leave out what runs too briefly to be sampled, as switches between threads"
+    )
+
+
 def _kernel_apart(data: ReportData, use: ProfileUse) -> str:
     """Return what to say where the profile and the kernel's accounting differ about the kernel's share."""
     target = data.conditions.target
@@ -188,6 +205,7 @@ def _profile(data: ReportData) -> Section:
         f"{fmt.quantity(use.unclassified_ratio, 'ratio')} unclassified",
         facts.get("reason", ""),
         _kernel_apart(data, use),
+        _coverage(data, use, facts.get("hz", "")),
     ]
     charts: tuple[Chart | Timeline, ...] = (
         tax_chart([("this run", tax)]),

@@ -202,11 +202,13 @@ def test_what_the_kernel_counted_of_a_command_stands_before_what_looks_saw() -> 
     assert exact.minor_faults_per_s.value == 2_000
     # Bytes likewise: looks miss what was read before the first of them.
     disk = {"read_bytes": Metric(value=8_192, unit="bytes"), "written_bytes": Metric(value=0, unit="bytes")}
+    disk |= {"times_on_cpu": Metric(value=16, unit="count")}
     unread = Quantity(None, "bytes/s", "not read")
     looked = target(read_bytes_per_s=Quantity(0.0, "bytes/s"), written_bytes_per_s=unread)
     read = with_exact_use(looked.target, metrics | disk)
     assert read is not None
     assert read.read_bytes_per_s == Quantity(1_024.0, "bytes/s")
+    assert read.switches_per_s.value == 2
     # Where looks could not read them, a 0 may be that the kernel keeps no account.
     assert read.written_bytes_per_s.missing == "not read"
     assert exact.major_faults_per_s.value == 0

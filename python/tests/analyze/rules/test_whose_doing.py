@@ -25,7 +25,7 @@ def test_what_the_machine_counts_is_not_laid_at_the_programs_door() -> None:
 def test_threads_that_wait_for_a_lock_are_counted_without_those_that_do_not() -> None:
     (finding,) = explain(TROUBLED["lock-contention"])
     assert finding.claim.startswith(
-        "3 of 4 threads sleep in futex, 70 % of the time of all threads, and are put"
+        "3 of 4 threads sleep in futex time and again, 70 % of the time of all threads, and are put"
     )
 
 
