@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard.bench.memory_limit import available_memory_bytes
+from steelyard.bench.limits.memory import available_memory_bytes
 from steelyard.bench.parameters import Setting
 
 if TYPE_CHECKING:

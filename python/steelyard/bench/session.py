@@ -25,10 +25,10 @@ from steelyard.analyze.utilisation import at_limit
 from steelyard.bench.clock import Clock
 from steelyard.bench.executor import Ending, Executor, Process
 from steelyard.bench.hook import Hook, Side
-from steelyard.bench.hook_calls import HookCalls
+from steelyard.bench.hooks.calls import HookCalls
 from steelyard.bench.identity import cpu_cgroups
+from steelyard.bench.limits.memory import MemoryLimit
 from steelyard.bench.manifest import Manifest
-from steelyard.bench.memory_limit import MemoryLimit
 from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.progress import Progress

@@ -7,7 +7,7 @@ import pytest
 from steelyard._base import EnvironmentLacksError
 from steelyard.bench.hooks.cpu_limit import parent_cgroup
 from steelyard.bench.identity import cpu_cgroups, start_ticks
-from steelyard.bench.memory_limit import MemoryLimit
+from steelyard.bench.limits.memory import MemoryLimit
 from steelyard.cli.progress import PlainProgress
 
 

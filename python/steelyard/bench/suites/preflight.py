@@ -19,8 +19,8 @@ from steelyard._base.documents import printed
 from steelyard.bench import runs as run_files
 from steelyard.bench.footprint import free_bytes
 from steelyard.bench.launch import SEED, Plan
+from steelyard.bench.limits.memory import available_memory_bytes
 from steelyard.bench.manifest import MANIFEST
-from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Settings
 from steelyard.bench.stack.recipe import missing
 from steelyard.machine.compare import other_machine

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, ClassVar
 from steelyard._base import EnvironmentLacksError, WorkloadFailedError, data_dir, executable
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.footprint import Disk, Footprint, load_span_s
+from steelyard.bench.limits.memory import available_memory_bytes
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.settings import check_load
-from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.ports import check_port

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from steelyard._base import EnvironmentLacksError, UsageError
-from steelyard.bench.memory_limit import available_memory_bytes
+from steelyard.bench.limits.memory import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.stack.recipe import prepared_dir

@@ -24,8 +24,8 @@ from steelyard._base import (
 )
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.footprint import Disk, Footprint
+from steelyard.bench.limits.memory import available_memory_bytes
 from steelyard.bench.load.hosts import HOST_PARAMETERS, LoadHosts
-from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import InstancePlace, Placement
 from steelyard.bench.placement.parameters import PLACEMENT_PARAMETERS

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.footprint import Disk, Footprint
-from steelyard.bench.memory_limit import available_memory_bytes
+from steelyard.bench.limits.memory import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.stack import recipe

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from steelyard.bench.memory_limit import MemoryLimit
+from steelyard.bench.limits.memory import MemoryLimit
 
 _TAIL_BYTES = 2000
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, schemas_dir, workloads_dir
 from steelyard.analyze.pressure.matrix import published
-from steelyard.bench.memory_limit import available_memory_bytes
+from steelyard.bench.limits.memory import available_memory_bytes
 from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.tiers import suites

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, executable, workloads_dir
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.footprint import Footprint, load_span_s
+from steelyard.bench.limits.memory import available_memory_bytes
 from steelyard.bench.load.hosts import HOST_PARAMETERS, LoadHosts
-from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting, Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.ports import check_port, free_port, wait_for_port

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from steelyard._base import EnvironmentLacksError, UsageError
-from steelyard.bench.memory_limit import available_memory_bytes
+from steelyard.bench.limits.memory import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.benchmarks.hadoop.parameters import check_cluster as check_yarn

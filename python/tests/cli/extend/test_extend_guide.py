@@ -31,7 +31,7 @@ from steelyard.cli.main import invoke
 from steelyard.records import parse
 from steelyard.records.schemas import schema_text
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 GUIDE = ROOT / "docs" / "guides" / "extend.md"
 QUIETLY = ("--hook", "probe:enabled=false")
 """Neighbours' work is no matter here, and telemetry would see it. It replaces the declared hook."""

@@ -16,7 +16,7 @@ from steelyard.fleet.store.store import open_store
 from steelyard.telemetry.engine import fetch_rows
 from tests.fleet.fleet_rows import rows, write
 
-GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "extend.md"
+GUIDE = Path(__file__).resolve().parents[4] / "docs" / "guides" / "extend.md"
 
 
 def block(language: str) -> str:

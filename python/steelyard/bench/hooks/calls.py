@@ -6,7 +6,7 @@ of each hook used in the measure phase, in its entry of the manifest, or why it 
 Invariants: an exception in a hook ends nothing; a hook is called in the measure phase no more often than it
 asks for, and never from within a call of its own.
 
-Not here: the interface (``hook``), and the hooks (``hooks/``).
+Not here: the interface (``bench.hook``), and the hooks (the other modules here).
 """
 
 import contextlib
