@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import EnvironmentLacksError
+from steelyard.bench.search_ranges import SearchRange
 from steelyard.bench.stack.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Declaration:
     """Metric -> how pages and tables name it, where words made of its name would not do."""
     hooks: tuple[str, ...] = ()
     """Hooks of all its runs, as ``--hook`` takes them; one on the command line replaces its namesake."""
+    search: tuple[SearchRange, ...] = ()
+    """Parameters that make it another workload, of which ``steelyard fidelity --calibrate`` has its ranges."""
     recipe: Recipe | None = None
     """Software of others that it is made of, which ``steelyard install`` brings; None where it needs none."""
     baselines: Path | None = None

@@ -1,6 +1,7 @@
 """What belongs to FeedSim."""
 
 from steelyard.bench.declaration import Declaration
+from steelyard.bench.search_ranges import SearchRange
 from steelyard.bench.tiers import TIERS
 
 DECLARATION = Declaration(
@@ -28,6 +29,23 @@ DECLARATION = Declaration(
         "response_p95_ns": "response p95 at that rate",
         "response_p99_ns": "response p99 at that rate",
     },
+    search=(
+        SearchRange("users", 1000, 10_000_000, is_log=True, moves=("llc_mpki", "l2_mpki", "dtlb_mpki")),
+        SearchRange(
+            "connections", 4, 1024, is_log=True, moves=("context_switches_per_s", "latency_p99_ns")
+        ),
+        SearchRange(
+            "compression",
+            choices=("none", "snappy", "zstd"),
+            moves=("tax_categories", "functions", "response_bytes", "cpu_per_request_ns"),
+        ),
+        SearchRange("tls", choices=("true", "false"), moves=("tax_categories", "functions")),
+        SearchRange(
+            "leaf_delay",
+            choices=("none", "constant:50ms", "lognormal:150ms:0.35", "constant:300ms"),
+            moves=("latency_p50_ns", "latency_p95_ns", "cpu_idle_ratio"),
+        ),
+    ),
     suites=(*TIERS, "dcperf"),
     order=2,
     sections="steelyard.benchmarks.feed.section:sections",

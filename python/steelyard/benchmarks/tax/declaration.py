@@ -1,6 +1,7 @@
 """What belongs to the datacenter tax."""
 
 from steelyard.bench.declaration import Declaration
+from steelyard.bench.search_ranges import SearchRange
 from steelyard.bench.tiers import TIERS
 
 CATEGORIES = (
@@ -34,6 +35,10 @@ DECLARATION = Declaration(
         "scaling_ratio": "scaling of what also runs on one core",
         "disturbed_ratio": "batches interrupted by others",
     },
+    search=(
+        SearchRange("only", choices=CATEGORIES, moves=("tax_categories", "functions")),
+        SearchRange("cores", choices=("one", "all", "both"), moves=("cpu_idle_ratio", "cpu_user_ratio")),
+    ),
     parts=tuple(f"{category}_per_s" for category in CATEGORIES),
     suites=(*TIERS, "dcperf"),
     order=3,
