@@ -255,7 +255,7 @@ def _unfit(run: Run) -> str | None:
 
 def _unlike(run: Run, baseline: Baseline, reference: BaselineResult) -> str | None:
     """Return in what the run differs from the baseline's so that the two must not be compared."""
-    ours, theirs = _series(run.steelyard_version), _series(baseline.steelyard_version)
+    ours, theirs = series_of(run.steelyard_version), series_of(baseline.steelyard_version)
     if ours != theirs:
         return f"made by Steelyard {run.steelyard_version}, the baseline by {baseline.steelyard_version}"
     different = difference(run.parameters, reference.parameters)
@@ -270,7 +270,7 @@ def _unlike(run: Run, baseline: Baseline, reference: BaselineResult) -> str | No
     return None
 
 
-def _series(version: str) -> tuple[str, ...]:
+def series_of(version: str) -> tuple[str, ...]:
     """Return what of a version must agree: major and minor, within which results are comparable."""
     return tuple(version.split(".")[:2])
 

@@ -1,0 +1,77 @@
+"""The table of a decision from what was typed: CSV files, runs, suites and folders of runs.
+
+In: a `TableRequest`. Out: a `MachineTable`. Not here: reading files (``decide.tables``), finding runs
+(``bench.runs``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from steelyard import records
+from steelyard._base import UsageError
+from steelyard.bench import declaration, runs
+from steelyard.bench.manifest import MANIFEST, SUITE
+from steelyard.bench.suites import suite as suite_files
+from steelyard.decide.request import TableRequest
+from steelyard.decide.tables.columns import Declarations, read_declarations
+from steelyard.decide.tables.delimited import read_delimited
+from steelyard.decide.tables.model import MachineTable
+from steelyard.decide.tables.reading import together
+from steelyard.decide.tables.runs import MachineRun, table_of_runs
+from steelyard.records import Machine
+
+MACHINE_FILE = "machine.json"
+
+
+def table_of(request: TableRequest) -> MachineTable:
+    """Return the table of all sources together. Raises UsageError for what is no source."""
+    if not request.sources:
+        raise UsageError("no machines", hint="give CSV files, runs, suites, or folders of runs")
+    declared = Declarations() if request.columns is None else read_declarations(request.columns)
+    tables, found = [], []
+    for text in request.sources:
+        name, path = _split(text)
+        if path.is_file() and path.name not in (MANIFEST, SUITE):
+            if name:
+                raise UsageError(f"{text}: a file names its machines itself", hint="give its path alone")
+            tables.append(read_delimited(path, declared))
+        else:
+            found += [_run(folder, name) for folder in _folders(path, request.runs)]
+    if found:
+        tables.append(table_of_runs(found, _metrics(found)).with_attributes(declared.machines))
+    return together(tables)
+
+
+def _split(text: str) -> tuple[str, Path]:
+    """Return the machine's name, empty where none was given, and the path."""
+    name, equals, path = text.partition("=")
+    return (name, Path(path)) if equals and not Path(text).exists() else ("", Path(text))
+
+
+def _folders(path: Path, out: Path) -> list[Path]:
+    """Return the directories of runs that a source stands for."""
+    is_run = any((path / name).exists() for name in (MANIFEST, SUITE))
+    if path.is_dir() and not is_run:
+        folders = [folder for one in runs.outermost(path) for folder in _members(one)]
+        if not folders:
+            raise UsageError(f"{path}: no runs in it", hint="give a run, a suite, or a folder of them")
+        return folders
+    return _members(runs.find(str(path), out))
+
+
+def _members(directory: Path) -> list[Path]:
+    if not suite_files.is_suite(directory):
+        return [directory]
+    return [folder for folder, _ in suite_files.load(directory)[1]]
+
+
+def _run(folder: Path, name: str) -> MachineRun:
+    return MachineRun(runs.load(folder), records.read(Machine, folder / MACHINE_FILE), name, folder)
+
+
+def _metrics(found: Iterable[MachineRun]) -> dict[str, str]:
+    names = {one.run.benchmark for one in found}
+    headlines = {name: declaration.of_run(name).headline for name in names}
+    return {name: headline[0] for name, headline in headlines.items() if headline}

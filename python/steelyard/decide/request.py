@@ -1,0 +1,29 @@
+"""Where the table of a decision is from, as every command of them is asked.
+
+In: typed by users. Out: a `TableRequest`, which the requests of the commands extend.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from steelyard._base.request import Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRequest:
+    """Sources of machines and results."""
+
+    sources: Annotated[
+        tuple[str, ...],
+        Option(
+            "CSV file, run, suite, or folder of runs; NAME=PATH names the machine of runs.",
+            metavar="SOURCE...",
+            is_argument=True,
+        ),
+    ] = ()
+    columns: Annotated[
+        Path | None,
+        Option("TOML file with units of columns and attributes of machines.", metavar="FILE.toml"),
+    ] = None
+    runs: Annotated[Path, Option("Folder of runs, for their ids.", metavar="DIR")] = Path("runs")
