@@ -18,9 +18,9 @@ class SearchRange:
 
     parameter: str
     """Its name, as in --set."""
-    low: float | None = None
+    least: float | None = None
     """Lower end, in the parameter's unit; None for a choice."""
-    high: float | None = None
+    most: float | None = None
     """Upper end."""
     is_log: bool = False
     """Whether ratios count and not differences."""
@@ -28,6 +28,13 @@ class SearchRange:
     """Texts to choose from, where it is no number."""
     moves: tuple[str, ...] = ()
     """Metrics, as ``decide.fidelity.catalogue`` names them."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Return both ends of a range of numbers."""
+        if self.least is None or self.most is None:
+            raise AssertionError(f"{self.parameter} has choices and no range")
+        return self.least, self.most
 
 
 def moved_by(ranges: Sequence[SearchRange]) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
 from steelyard.cli.listed import Listed
 from steelyard.decide import RunScore, SuiteScore
+from steelyard.decide.fidelity.comparison import Fidelity
 from steelyard.experiment.numa.result import NumaExperiment
 from steelyard.experiment.numa.scenarios import NumaPlan
 from steelyard.experiment.results import ExperimentAnswer, ExperimentNeeds
@@ -23,12 +24,15 @@ from steelyard.machine.doctor import Diagnosis
 from steelyard.numa.map import MapOf
 from steelyard.records import document_schemas
 from steelyard.records.schemas import schema_text
+from steelyard.tune.calibration.results import Calibration
 from steelyard.tune.deploy.results import KnobList, Restoration, SoftSkuState
 
 RESULTS: tuple[Any, ...] = (
     Diagnosis,
+    Paged[Calibration],
     Paged[ExperimentAnswer],
     ExperimentNeeds,
+    Paged[Fidelity],
     Paged[HealthCheck],
     Installed,
     KnobList,

@@ -36,6 +36,7 @@ DECLARATION = Declaration(
             moves=(
                 *("latency_p50_ns", "latency_p95_ns", "latency_p99_ns", "latency_p999_ns"),
                 *("context_switches_per_s", "context_switches_per_request", "cpu_kernel_ratio"),
+                "requests_in_flight",
             ),
         ),
         SearchRange(
@@ -45,7 +46,7 @@ DECLARATION = Declaration(
             is_log=True,
             moves=(
                 *("throughput_per_s", "cpu_kernel_ratio", "cpu_user_ratio", "cpu_per_request_ns"),
-                *("context_switches_per_request", "network_sent_bytes_per_s"),
+                *("context_switches_per_request", "network_sent_bytes_per_s", "requests_in_flight"),
             ),
         ),
         SearchRange("slow_threads", 1, 32, is_log=True, moves=("threads_per_core", "context_switches_per_s")),

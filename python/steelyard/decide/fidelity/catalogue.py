@@ -163,6 +163,7 @@ _METRICS = (
         latency_p99_ns="latency p99",
         latency_p999_ns="latency p99.9",
     ),
+    *_magnitudes(REQUESTS, "count", "connections, depth", requests_in_flight="requests in flight"),
     *_magnitudes(REQUESTS, "bytes", "size of keys", request_bytes="request size"),
     *_magnitudes(REQUESTS, "bytes", "size of values", response_bytes="response size"),
     *_shares(REQUESTS, "hit ratio, memory, popularity of keys", hit_ratio="hit ratio"),

@@ -135,6 +135,9 @@ def folded(delta: float, a: Spread | str, b: Spread | str) -> Interval:
     from scipy.special import stdtrit
 
     degrees = sum(variances) ** 2 / (variances[0] ** 2 / a.degrees + variances[1] ** 2 / b.degrees)
+    if a.is_borrowed or b.is_borrowed:
+        # One estimate of a variance, used twice.
+        degrees = a.degrees
     half = float(stdtrit(degrees, _HIGH)) * math.sqrt(sum(variances))
     low, high = delta - half, delta + half
     if low <= 0 <= high:
@@ -179,12 +182,12 @@ class Draws:
 
     side: int
     _normal: dict[tuple[int, bool], Floats] = field(default_factory=dict)
-    _tails: dict[float, Floats] = field(default_factory=dict)
+    _tails: dict[tuple[int, float], Floats] = field(default_factory=dict)
 
     def of(self, spread: Spread) -> Floats:
         """Return draws of the error of a mean, or of a row for each of several means."""
         normal = self._normal_of(spread.count, is_borrowed=spread.is_borrowed)
-        return spread.scale * (normal @ spread.deviations) * self._tail(spread.degrees)
+        return spread.scale * (normal @ spread.deviations) * self._tail(spread)
 
     def of_samples(self, shares: Sequence[float], samples: int) -> Floats:
         """Return draws of the errors of shares counted in ``samples``: a row a draw, a column a share."""
@@ -201,15 +204,19 @@ class Draws:
             self._normal[key] = random.standard_normal((DRAWS, count))
         return self._normal[key]
 
-    def _tail(self, degrees: float) -> Floats:
-        """Return what makes normal draws those of Student's t, the same quantile for all of the side."""
-        degrees = round(degrees, 1)
-        if degrees not in self._tails:
+    def _tail(self, spread: Spread) -> Floats:
+        """Return what makes normal draws those of Student's t, the same quantile for all of the side.
+
+        A borrowed spread has that of the side which it is of.
+        """
+        side = 1 - self.side if spread.is_borrowed else self.side
+        key = (side, round(spread.degrees, 1))
+        if key not in self._tails:
             from scipy.special import chdtri
 
-            uniform = np.random.default_rng([_SEED, self.side]).random(DRAWS)
-            self._tails[degrees] = np.sqrt(degrees / np.maximum(chdtri(degrees, uniform), 1e-3))
-        return self._tails[degrees]
+            uniform = np.random.default_rng([_SEED, side]).random(DRAWS)
+            self._tails[key] = np.sqrt(key[1] / np.maximum(chdtri(key[1], uniform), 1e-3))
+        return self._tails[key]
 
 
 def windows_of(parts: Sequence[Mapping[str, float]], names: Sequence[str]) -> Floats:

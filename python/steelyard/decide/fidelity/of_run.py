@@ -177,6 +177,14 @@ def _of_load(phase: _Phase, headline: str | None) -> dict[str, Measurement]:
             missing="no load counted bytes",
         )
     found["hit_ratio"] = _metric("hit_ratio", metrics.get("hit_ratio"), _hits(phase))
+    mean = metrics.get("response_mean_ns")
+    in_flight = None
+    if throughput is not None and throughput.value is not None and mean is not None and mean.value:
+        in_flight = throughput.value * mean.value / 1e9
+    # Little's law.
+    found["requests_in_flight"] = measurement(
+        "requests_in_flight", in_flight, missing="throughput or mean latency is not known"
+    )
     resident = metrics.get("rss_bytes") or metrics.get("resident_bytes")
     found["resident_bytes"] = _metric("resident_bytes", resident, [])
     return found
@@ -257,7 +265,7 @@ def _of_machine(phase: _Phase) -> dict[str, Measurement]:
             phase.total("scheduler", "context_switches"),
         )
     }
-    faults = phase.total("vmstat", "pgfault")
+    faults = _server_faults(phase) or phase.total("vmstat", "pgfault")
     mean = sum(faults) / len(faults) if faults else None
     found["page_faults_per_s"] = measurement(
         "page_faults_per_s", mean, values=faults, missing="page faults were not recorded"
@@ -287,14 +295,32 @@ def _quantity(name: str, known: Quantity, windows: Sequence[float]) -> Measureme
     return measurement(name, known.value, values=windows, missing=known.missing)
 
 
-def _threads_per_core(phase: _Phase) -> float | None:
-    """Return the servers' threads over the cores that they may use."""
-    # By name: a supervisor has the recorded id, and the server one of its own.
-    servers = {
+def _server_names(run: Run) -> set[str]:
+    """Return the commands of the servers: a supervisor has the recorded id, and the server one of its own."""
+    return {
         Path(process.command[0]).name[:_COMMAND_LENGTH]
-        for process in phase.run.processes
+        for process in run.processes
         if process.name.startswith("server") and process.command
     }
+
+
+def _server_faults(phase: _Phase) -> list[float]:
+    """Return the page faults per second of the servers in each window; nothing where they are not known."""
+    servers = _server_names(phase.run)
+    if phase.recording is None or not servers:
+        return []
+    columns = ["minor_faults", "major_faults"]
+    read = phase.recording.series("process", phase.begin_ns, phase.end_ns, columns, phase.points)
+    chosen = [at for at, entity in enumerate(read.entities) if entity.entity.get("command") in servers]
+    if not chosen or any(column not in read.units for column in columns):
+        return []
+    sums = sum(read.grid(column)[1][chosen, : phase.points].sum(axis=0) for column in columns)
+    return [float(each) for each in np.atleast_1d(sums) if math.isfinite(each)]
+
+
+def _threads_per_core(phase: _Phase) -> float | None:
+    """Return the servers' threads over the cores that they may use."""
+    servers = _server_names(phase.run)
     if phase.conditions.target is not None:
         threads: float | None = phase.conditions.target.threads
     elif phase.recording is None or not servers:

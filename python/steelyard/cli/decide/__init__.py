@@ -1,0 +1,1 @@
+"""Commands that decide: which machine, how faithful, how much."""

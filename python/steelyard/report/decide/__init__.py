@@ -1,0 +1,1 @@
+"""Answers of decisions: which machine, how faithful, how much."""
