@@ -31,6 +31,8 @@ from steelyard.bench.signals import Interrupts
 from steelyard.cli.decide.sides import profile_named, profile_of_one
 from steelyard.cli.output import command_line, page_of, print_json, print_path, show_answer
 from steelyard.experiment.request.record import seconds_of
+from steelyard.experiment.workload import NEIGHBOURS
+from steelyard.records import Level
 from steelyard.tune.calibration.request import FidelityRequest
 from steelyard.tune.calibration.results import Calibration
 from steelyard.tune.calibration.search import Calibrator, Plan, Tried
@@ -132,7 +134,14 @@ def _run(
         return Tried(None, run_id=attempt.run.run_id, missing=attempt.error.message)
     parameters = {name: each.value for name, each in attempt.run.parameters.items()}
     profile = profile_of_one(attempt.directory)
-    return Tried(replace(profile, notes=()), parameters, attempt.run.run_id)
+    verdict = attempt.run.verdict
+    objections = [] if verdict is None else [one.id for one in verdict.reasons if one.level is Level.INVALID]
+    return Tried(
+        replace(profile, notes=()),
+        parameters,
+        attempt.run.run_id,
+        is_disturbed=any(each in NEIGHBOURS for each in objections),
+    )
 
 
 def _show(made: Calibration, report: Path | None, *, as_json: bool) -> int:

@@ -41,7 +41,7 @@ class FidelityRequest:
     hold_out: Annotated[
         Sequence[str],
         Option(
-            "Metric that the search does not see; repeatable. Every third of a group otherwise.",
+            "Metric that the search does not see; repeatable. Every third otherwise.",
             metavar="METRIC",
         ),
     ] = ()

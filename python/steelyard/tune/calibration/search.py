@@ -4,9 +4,9 @@ In: a benchmark's runs (`Make`), the target, what is searched. Out: `Calibration
 
 1. Noise: runs with the settings as they are. By how much a metric differs between them says what a distance
    in it is worth: the search divides by it, lest it follow the metrics that vary most.
-2. Search: Optuna proposes settings, a run with each says how far it is from the target by the metrics that
-   the search sees, so weighted. Others are held out: where they come nearer too, the settings are right, and
-   not only what is measured of them.
+2. Search: Optuna proposes settings, in turn with a model of each metric (``surrogate``); a run says how far
+   they are from the target by the metrics that the search sees, so weighted. Others are held out: where they
+   come nearer too, the settings are right, and not only what is measured of them.
 3. Second look: the best few are run once more, and the best by the mean of both is taken, since the best of
    many single runs was also the luckiest.
 4. After: fresh runs with it, in turn with fresh runs of the settings before.
@@ -28,8 +28,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from steelyard._base import UsageError, WorkloadFailedError
-from steelyard.decide.fidelity.catalogue import CATALOGUE
+from steelyard.decide.fidelity.catalogue import CATALOGUE, metric_of
 from steelyard.decide.fidelity.comparison import Fidelity, Overall, compare
 from steelyard.decide.fidelity.workload import WorkloadProfile, repeated
 from steelyard.tune.calibration.results import (
@@ -40,13 +42,15 @@ from steelyard.tune.calibration.results import (
     CalibrationTrial,
 )
 from steelyard.tune.calibration.space import Proposals, Searched
+from steelyard.tune.calibration.surrogate import Surrogate
 
 _CANDIDATES = 3
 _NOISE_RUNS = 3
 _LEAST_NOISE = 0.02
 """Noise at which a metric counts half as much as one without any."""
+_ATTEMPTS = 2
 _EVERY = 3
-"""Of the metrics of a group, every third is held out."""
+"""Every third metric is held out."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Tried:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     run_id: str | None = None
     missing: str | None = None
+    is_disturbed: bool = False
+    """Whether other processes took so much CPU time that the values may be theirs."""
 
 
 Make = Callable[[Mapping[str, str], int], Tried]
@@ -75,16 +81,16 @@ class Plan:
     seed: int
     directory: Path
     hold_out: Sequence[str] = ()
-    """Metrics that the search does not see; every third of a group where empty."""
+    """Metrics that the search does not see; every third where empty."""
 
 
 def held_out_of(names: Sequence[str], asked: Sequence[str]) -> list[str]:
     """Return the metrics that the search does not see, of those that can be compared.
 
-    By default every third of a group, in the order of the catalogue.
+    By default every third, in the order of the catalogue.
 
     >>> held_out_of(["latency_p50_ns", "latency_p95_ns", "latency_p99_ns", "ipc"], [])
-    ['latency_p99_ns']
+    ['latency_p95_ns']
     """
     if asked:
         unknown = next((name for name in asked if name not in names), None)
@@ -95,12 +101,9 @@ def held_out_of(names: Sequence[str], asked: Sequence[str]) -> list[str]:
             )
         chosen = list(dict.fromkeys(asked))
     else:
-        by_group: dict[str, list[str]] = {}
         order = list(CATALOGUE)
-        for name in sorted(names, key=lambda each: order.index(each) if each in CATALOGUE else len(order)):
-            group = CATALOGUE[name].group if name in CATALOGUE else ""
-            by_group.setdefault(group, []).append(name)
-        chosen = [name for members in by_group.values() for name in members[_EVERY - 1 :: _EVERY]]
+        ranked = sorted(names, key=lambda each: order.index(each) if each in CATALOGUE else len(order))
+        chosen = ranked[_EVERY - 1 :: _EVERY]
     if len(chosen) >= len(names):
         raise UsageError("every metric is held out: nothing is left to search by")
     return chosen
@@ -138,7 +141,9 @@ class Calibrator:
     def __post_init__(self) -> None:
         self._seeds = 0
         self._seen: list[str] = []
+        self._disturbed = 0
         self._weights: dict[str, float] = {}
+        self._model = Surrogate(self.plan.searched, self._weights)
         self._trials: list[CalibrationTrial] = []
         self._runs: dict[tuple[tuple[str, str], ...], list[float]] = {}
 
@@ -148,12 +153,15 @@ class Calibrator:
         first, *again = (self._try({}) for _ in range(_NOISE_RUNS))
         if first.profile is None:
             raise WorkloadFailedError(f"{plan.benchmark} gave no profile: {first.missing}")
-        self._weights = weights_of([each.profile for each in (first, *again) if each.profile is not None])
+        alike = weights_of([each.profile for each in (first, *again) if each.profile is not None])
         common = [
             each.name for each in compare(first.profile, plan.target).metrics if each.distance is not None
         ]
         held = held_out_of(common, plan.hold_out)
         self._seen = [name for name in common if name not in held]
+        sizes = Counter(metric_of(name).group for name in self._seen)
+        self._weights = {name: alike.get(name, 1.0) / sizes[metric_of(name).group] for name in self._seen}
+        self._model = Surrogate(plan.searched, self._weights)
         self.note(f"held out of the search: {', '.join(held) or 'none'}")
         self._search(first)
         best = self._second_look()
@@ -163,9 +171,12 @@ class Calibrator:
     def _search(self, first: Tried) -> None:
         proposals = Proposals(self.plan.searched, self.plan.seed, self.plan.trials)
         proposals.begin_with(first.parameters)
+        random = np.random.default_rng(self.plan.seed)
         for number in range(1, self.plan.trials + 1):
             if self.is_over():
                 break
+            if number % 2 == 0 and self._model.count > 2 * len(self.plan.searched):
+                proposals.take(self._model.propose(random))
             settings = proposals.ask()
             distance = self._distance(number, settings)
             proposals.tell(distance)
@@ -173,7 +184,7 @@ class Calibrator:
     def _distance(self, number: int, settings: Mapping[str, str]) -> float | None:
         """Run once; return the distance, and keep the trial."""
         tried = self._try(settings)
-        distance, why = None, tried.missing
+        distance, why, found = None, tried.missing, None
         if tried.profile is not None:
             try:
                 found = compare(only(tried.profile, self._seen), only(self.plan.target, self._seen))
@@ -183,8 +194,9 @@ class Calibrator:
             except UsageError as error:
                 why = error.message
         self._trials.append(CalibrationTrial(number, dict(settings), distance, tried.run_id, why))
-        if distance is not None:
+        if distance is not None and found is not None:
             self._runs.setdefault(_key(settings), []).append(distance)
+            self._model.add(settings, _signed(found), distance)
         words = " ".join(f"{name}={value}" for name, value in settings.items())
         self.note(
             f"trial {number}: {words}: {'failed: ' + str(why) if distance is None else f'{distance:.3f}'}"
@@ -192,10 +204,9 @@ class Calibrator:
         return distance
 
     def _weighed(self, found: Fidelity) -> float:
-        """Return the mean distance over metrics, by what each is worth and how many its group has."""
+        """Return the mean distance over metrics, by what each is worth."""
         known = [each for each in found.metrics if each.distance is not None]
-        sizes = Counter(each.group for each in known)
-        weights = [self._weights.get(each.name, 1.0) / sizes[each.group] for each in known]
+        weights = [self._weights[each.name] for each in known]
         total = math.fsum(
             weight * (each.distance or 0.0) for weight, each in zip(weights, known, strict=True)
         )
@@ -221,14 +232,22 @@ class Calibrator:
             for settings, profiles in zip(({}, best), made, strict=True):
                 tried = self._try(settings)
                 if tried.profile is None:
+                    tried = self._try(settings)
+                if tried.profile is None:
                     raise WorkloadFailedError(f"a run of the final check failed: {tried.missing}")
                 profiles.append(tried.profile)
         before, after = (repeated(profiles) for profiles in made)
         return replace(before, name="before"), replace(after, name="after")
 
     def _try(self, settings: Mapping[str, str]) -> Tried:
-        self._seeds += 1
-        return self.make(settings, self._seeds)
+        """Run once, and once more where other processes disturbed the first run."""
+        for _ in range(_ATTEMPTS):
+            self._seeds += 1
+            tried = self.make(settings, self._seeds)
+            if not tried.is_disturbed or self.is_over():
+                break
+        self._disturbed += tried.is_disturbed
+        return tried
 
     def _result(
         self,
@@ -269,6 +288,11 @@ class Calibrator:
         failed = [trial for trial in self._trials if trial.distance is None]
         if failed:
             said.append(f"{len(failed)} of {len(self._trials)} trials gave no distance: {failed[0].missing}")
+        if self._disturbed:
+            said.append(
+                f"{self._disturbed} runs were disturbed by other processes, twice in a row, and are taken as"
+                " they are: calibrate on an idle machine"
+            )
         if not held:
             said.append("no metric was held out: the distances after are those that were searched for")
         if self.plan.repeats < 3:
@@ -280,6 +304,16 @@ def _overall(side: WorkloadProfile, target: WorkloadProfile) -> Overall | None:
     if not side.known or not target.known:
         return None
     return compare(side, target).overall
+
+
+def _signed(found: Fidelity) -> dict[str, float]:
+    """Return the signed distance of each metric; of a mix, which has no sign, its distance."""
+    signed = {}
+    for each in found.metrics:
+        if each.distance is not None:
+            delta = each.distance if each.a is None or each.b is None or each.a >= each.b else -each.distance
+            signed[each.name] = delta
+    return signed
 
 
 def _key(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

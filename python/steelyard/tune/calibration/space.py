@@ -176,6 +176,10 @@ class Proposals:
         if all(value is not None for value in inside.values()):
             self._study.enqueue_trial(inside)
 
+    def take(self, values: Mapping[str, Any]) -> None:
+        """Let the next proposal be these values."""
+        self._study.enqueue_trial(dict(values), skip_if_exists=False)
+
     def ask(self) -> dict[str, str]:
         """Return settings to try."""
         self._open = self._study.ask(self._space)
