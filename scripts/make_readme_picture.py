@@ -19,7 +19,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from steelyard._base import SteelyardError
 from steelyard.bench import runs
-from steelyard.decide import find_baseline, score
+from steelyard.decide import find_baseline
+from steelyard.decide.score import score
 from steelyard.report import html
 
 WIDTH, SCALE = 1120, 1.2

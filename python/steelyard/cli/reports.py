@@ -58,7 +58,7 @@ def headline(run: Run) -> tuple[str, ...]:
 
 def view(directory: Path, run: Run, baseline: "Baseline | None", *, page: Path | None = None) -> RunView:
     """Score a run and write its page, to ``page`` or into its own directory."""
-    from steelyard.decide import score
+    from steelyard.decide.score import score
     from steelyard.report import html
     from steelyard.report import runs as of_runs
     from steelyard.report.bench.sides import side_lines
@@ -172,7 +172,8 @@ def print_score(name: str, run_score: "Score") -> None:
 
 def show_score(name: str, folder: Path, *, baseline: str | None, as_json: bool) -> int:
     """Show the score of one run or suite, or why it has none."""
-    from steelyard.decide import Refusal, RunScore, score
+    from steelyard.decide import Refusal, RunScore
+    from steelyard.decide.score import score
 
     directory = runs.find(name, folder)
     if suite_files.is_suite(directory):

@@ -16,9 +16,9 @@ from steelyard import records
 from steelyard._base import RecordError, SteelyardError, UsageError, data_dir, schemas_dir
 from steelyard._base.documents import as_document
 from steelyard.bench import declaration
-from steelyard.decide import Baseline, Refusal, Score, find_baseline, load_baselines, overall, score
+from steelyard.decide import Baseline, Refusal, Score, find_baseline, load_baselines, overall
 from steelyard.decide.baseline import build
-from steelyard.decide.score import ScorePart
+from steelyard.decide.score import ScorePart, score
 from steelyard.records import Check, Level, Machine, Metric, Parameter, Run, RunStatus, Verdict
 from steelyard.records.schemas import schema_text
 

@@ -112,7 +112,7 @@ def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str,
         metrics = {}
         scored = None
         if counted:
-            from steelyard.decide import score
+            from steelyard.decide.score import score
             from steelyard.stats.intervals import median_interval
 
             scored = score(counted, baseline)

@@ -13,8 +13,9 @@ from steelyard.bench.placement import Placement
 from steelyard.benchmarks.tax import benchmark as tax
 from steelyard.benchmarks.tax.declaration import CATEGORIES, DECLARATION
 from steelyard.benchmarks.tax.metrics import outcome, scaling_ratio
-from steelyard.decide import Refusal, Score, score
+from steelyard.decide import Refusal, Score
 from steelyard.decide.baseline import build
+from steelyard.decide.score import score
 from steelyard.machine import snapshot
 from steelyard.records import Machine, Run, RunStatus, TaxBenchmark, TaxResult, Verdict, read
 from tests.calling import call
