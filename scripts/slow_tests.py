@@ -210,6 +210,11 @@ TABLE = (
     Slow("python/tests/fleet/test_half_empty.py", 40, FLEET),
     Slow("python/tests/fleet/store/test_store_versions.py", 15, ("python/steelyard/fleet/store/",)),
     Slow("python/tests/fleet/test_importers.py", 10, ("python/steelyard/fleet/",)),
+    Slow(
+        "python/tests/cli/decide/test_fidelity.py",
+        240,
+        ("python/steelyard/tune/calibration/", "python/steelyard/decide/fidelity/"),
+    ),
     Slow("python/tests/tune/test_kills.py", 30, (f"{BENCH}/undo.py", "python/steelyard/tune/")),
     Slow("python/tests/tune/test_live_knobs.py", 240, ("python/steelyard/tune/",)),
     Slow("python/tests/bench/operations/test_afterwards.py", 10, ("python/steelyard/bench/operations/",)),

@@ -36,7 +36,7 @@ _ONLY_CALIBRATING = (
 
 def add_fidelity(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Compare two workloads metric by metric, or bring a benchmark near one."
+    about = "Compare two workloads metric by metric, or calibrate a benchmark to one."
     made = command(FidelityRequest, "steelyard.cli.decide.fidelity:fidelity_and_show", about)
     app.command("fidelity", epilog=examples(*_EXAMPLES))(made)
 

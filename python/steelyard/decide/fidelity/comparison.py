@@ -302,13 +302,13 @@ def _mix(
         return _Compared(_found(known.metric, (None, None), None, lacking or "not measured", moved_by))
     names = common_parts(left.parts, right.parts)
     shares = (shares_of(left.parts, names), shares_of(right.parts, names))
-    drawn = [_mix_noise(side, names, draw) for side, draw in zip((left, right), draws, strict=True)]
+    noises = [_mix_noise(side, names, draw) for side, draw in zip((left, right), draws, strict=True)]
     lacks = "; ".join(
-        f"{side}: {each}" for side, each in zip("AB", drawn, strict=True) if isinstance(each, str)
+        f"{side}: {each}" for side, each in zip("AB", noises, strict=True) if isinstance(each, str)
     )
     noise = None
-    if not isinstance(drawn[0], str) and not isinstance(drawn[1], str):
-        noise = drawn[0] - drawn[1]
+    if not isinstance(noises[0], str) and not isinstance(noises[1], str):
+        noise = noises[0] - noises[1]
     terms = tuple(
         Term(0.5, p - q, None if noise is None else noise[:, at])
         for at, (p, q) in enumerate(zip(*shares, strict=True))

@@ -157,11 +157,11 @@ class Term:
 def interval_of_sum(terms: Sequence[Term]) -> Interval:
     """Return the weighted sum of absolute distances, and its interval over the terms that have noise."""
     total = math.fsum(term.weight * abs(term.delta) for term in terms)
-    drawn = [term for term in terms if term.noise is not None]
-    if not drawn:
+    noisy = [term for term in terms if term.noise is not None]
+    if not noisy:
         return Interval(total, missing="no metric of it has an interval")
-    below, above, floor = (np.zeros(len(drawn[0].noise if drawn[0].noise is not None else ())) for _ in "abc")
-    for term in drawn:
+    below, above, floor = (np.zeros(len(noisy[0].noise if noisy[0].noise is not None else ())) for _ in "abc")
+    for term in noisy:
         assert term.noise is not None
         signed = math.copysign(1.0, term.delta) * term.noise
         is_far = abs(term.delta) > _FAR * float(np.std(term.noise))
@@ -178,7 +178,7 @@ def interval_of_sum(terms: Sequence[Term]) -> Interval:
 
 @dataclass
 class Draws:
-    """Noise of one side's values: windows of one run are drawn together."""
+    """Noise of one side's values: windows of one run share their draws."""
 
     side: int
     _normal: dict[tuple[int, bool], Floats] = field(default_factory=dict)
@@ -193,8 +193,8 @@ class Draws:
         """Return draws of the errors of shares counted in ``samples``: a row a draw, a column a share."""
         p = np.asarray(shares, dtype=np.float64)
         random = np.random.default_rng([_SEED, self.side, len(p), samples])
-        drawn = random.standard_normal((DRAWS, len(p))) * np.sqrt(p)
-        rows: Floats = (drawn - p * drawn.sum(axis=1, keepdims=True)) / math.sqrt(samples)
+        scaled = random.standard_normal((DRAWS, len(p))) * np.sqrt(p)
+        rows: Floats = (scaled - p * scaled.sum(axis=1, keepdims=True)) / math.sqrt(samples)
         return rows
 
     def _normal_of(self, count: int, *, is_borrowed: bool) -> Floats:

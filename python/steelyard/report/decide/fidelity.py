@@ -161,7 +161,7 @@ def _metrics(found: Fidelity, compared: Sequence[MetricDistance]) -> Table:
         Column("group", is_text=True, rank=3),
         Column("A"),
         Column("B"),
-        Column("apart", is_text=True),
+        Column("A against B", is_text=True),
         Column("distance", is_answer=True),
         Column("beyond noise", is_text=True, rank=1),
         Column("moved by", is_text=True, rank=2),
@@ -172,7 +172,7 @@ def _metrics(found: Fidelity, compared: Sequence[MetricDistance]) -> Table:
             each.group,
             Figure(each.a, unit=each.unit) if each.a is not None else fmt.MISSING,
             Figure(each.b, unit=each.unit) if each.b is not None else fmt.MISSING,
-            _direction(each),
+            _against(each),
             _distance(each.distance, each.low, each.high),
             _beyond(each),
             each.moved_by,
@@ -182,10 +182,14 @@ def _metrics(found: Fidelity, compared: Sequence[MetricDistance]) -> Table:
     return table(columns, rows, caption=f"A is {found.a}, B is {found.b}.")
 
 
-def _direction(one: MetricDistance) -> str:
-    if one.a is None or one.b is None or not one.distance:
+def _against(one: MetricDistance) -> str:
+    """Return A as people put it against B: a difference in points, a small one in per cent, a ratio."""
+    if one.a is None or one.b is None or one.distance is None:
         return apart(one)
-    return f"{apart(one)} {'more' if one.a > one.b else 'less'}"
+    side = "" if one.a == one.b else " more" if one.a > one.b else " less"
+    if one.kind is not Kind.MAGNITUDE or one.distance < _SMALL:
+        return f"{apart(one)}{side}"
+    return f"{math.exp(math.copysign(one.distance, one.a - one.b)):.2g}x"
 
 
 def _distance(value: float | None, low: float | None, high: float | None) -> Cell | None:

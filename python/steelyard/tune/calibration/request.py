@@ -28,20 +28,20 @@ class FidelityRequest:
     ] = ()
     calibrate: Annotated[
         str | None,
-        Option("Search parameters of this benchmark to bring it near the target.", metavar="BENCHMARK"),
+        Option("Search settings of this benchmark that bring it near the target.", metavar="BENCHMARK"),
     ] = None
     vary: Annotated[
         Sequence[str],
         Option(
-            "Parameter to search, with its range or its values (a,b,c); those that the benchmark declares"
-            " otherwise. Repeatable.",
+            "Search this parameter in a range, or among values (A,B,C); by default those that the benchmark"
+            " declares. Repeatable.",
             metavar="NAME=LOW..HIGH[:log]",
         ),
     ] = ()
     hold_out: Annotated[
         Sequence[str],
         Option(
-            "Metric that the search does not see; repeatable. Every third otherwise.",
+            "Hide this metric from the search; repeatable. By default every third.",
             metavar="METRIC",
         ),
     ] = ()
@@ -49,9 +49,7 @@ class FidelityRequest:
     budget: Annotated[
         str | None, Option("Begin no trial after this time, such as 10min.", metavar="TIME")
     ] = None
-    repeat: Annotated[
-        int, Option("Runs of the benchmark before and after, with which the search is checked.", least=1)
-    ] = 3
+    repeat: Annotated[int, Option("Fresh runs before and after, which check the result.", least=1)] = 3
     chosen: Chosen = field(default_factory=dict)
     tier: Tier = None
     hooks: Hooks = ()

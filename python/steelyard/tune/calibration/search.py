@@ -48,7 +48,8 @@ _CANDIDATES = 3
 _NOISE_RUNS = 3
 _LEAST_NOISE = 0.02
 """Noise at which a metric counts half as much as one without any."""
-_ATTEMPTS = 2
+_ATTEMPTS, _HOPELESS = 2, 3
+"""Attempts at a run that is disturbed, and after how many that were in vain there is only one."""
 _EVERY = 3
 """Every third metric is held out."""
 
@@ -240,8 +241,8 @@ class Calibrator:
         return replace(before, name="before"), replace(after, name="after")
 
     def _try(self, settings: Mapping[str, str]) -> Tried:
-        """Run once, and once more where other processes disturbed the first run."""
-        for _ in range(_ATTEMPTS):
+        """Run once, and once more where other processes disturbed the first run and do not always."""
+        for _ in range(_ATTEMPTS if self._disturbed < _HOPELESS else 1):
             self._seeds += 1
             tried = self.make(settings, self._seeds)
             if not tried.is_disturbed or self.is_over():
@@ -290,8 +291,8 @@ class Calibrator:
             said.append(f"{len(failed)} of {len(self._trials)} trials gave no distance: {failed[0].missing}")
         if self._disturbed:
             said.append(
-                f"{self._disturbed} runs were disturbed by other processes, twice in a row, and are taken as"
-                " they are: calibrate on an idle machine"
+                f"{self._disturbed} runs were disturbed by other processes and are taken as they are:"
+                " calibrate on an idle machine"
             )
         if not held:
             said.append("no metric was held out: the distances after are those that were searched for")

@@ -90,7 +90,7 @@ def space_of(
 ) -> list[Searched]:
     """Return what is searched: ``vary``, or of what is declared whatever moves a ``known`` metric.
 
-    Raises UsageError for an unknown parameter, a range that is none, or nothing to search.
+    Raises UsageError for an unknown parameter, a malformed range, or nothing to search.
     """
     by_name = {parameter.name: parameter for parameter in parameters}
     if vary:

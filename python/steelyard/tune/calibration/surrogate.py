@@ -64,7 +64,7 @@ class Surrogate:
         near = 1 / (_NEAR + np.array(self._distances) - min(self._distances))
         features = self._features(known) * near[:, None]
         penalty = _RIDGE * np.eye(features.shape[1]) * float(near @ near) / len(near)
-        # The level itself is not drawn towards 0.
+        # The level itself is not pulled towards 0.
         penalty[0, 0] = 1e-9
         fitted = np.linalg.solve(features.T @ features + penalty, features.T @ (signed * near[:, None]))
         predicted = np.abs(self._features(candidates) @ fitted) @ worth

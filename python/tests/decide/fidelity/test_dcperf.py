@@ -1,4 +1,4 @@
-"""DCPerf's fidelity figures (FACTS.md section 8): its suite is nearer to production than SPEC is.
+"""Figures 4 to 12 of the DCPerf paper: its suite is nearer to production than SPEC is.
 
 Figures 9 and 10 have one number for each suite; of Figures 5, 6 and 7 the ranges over workloads, whose ends
 are compared here.

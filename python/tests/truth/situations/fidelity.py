@@ -31,7 +31,7 @@ def _profile(
         name: measurement(name, float(np.mean(values)), values=list(values), replicate=replicate)
         for name, values in metrics.items()
     }
-    return WorkloadProfile("drawn", "run", made, mixes or {})
+    return WorkloadProfile("sample", "run", made, mixes or {})
 
 
 def _of_metric(found: Fidelity, truth: float) -> Outcome:
@@ -119,9 +119,9 @@ def _shares(moved: float) -> tuple[list[float], list[float]]:
 def _mix_of_samples(random: Random, moved: float, samples: int) -> Outcome:
     sides = []
     for shares in _shares(moved):
-        drawn = random.multinomial(samples, shares) / samples
+        counted = random.multinomial(samples, shares) / samples
         functions = mix(
-            "functions", {f"f{at}": float(share) for at, share in enumerate(drawn)}, samples=samples
+            "functions", {f"f{at}": float(share) for at, share in enumerate(counted)}, samples=samples
         )
         sides.append(_profile({}, Replicate.WINDOW, {"functions": functions}))
     return _of_metric(compare(*sides), moved)
@@ -132,10 +132,12 @@ def _mix_of_windows(random: Random, moved: float, concentration: float) -> Outco
     sides = []
     for shares in _shares(moved):
         parts = random.dirichlet(concentration * np.array(shares), 8)
-        drawn = [{f"f{at}": float(share) for at, share in enumerate(part)} for part in parts]
+        windows = [{f"f{at}": float(share) for at, share in enumerate(part)} for part in parts]
         mean = {f"f{at}": float(share) for at, share in enumerate(parts.mean(axis=0))}
         sides.append(
-            _profile({}, Replicate.WINDOW, {"functions": mix("functions", mean, windows=drawn, samples=800)})
+            _profile(
+                {}, Replicate.WINDOW, {"functions": mix("functions", mean, windows=windows, samples=800)}
+            )
         )
     return _of_metric(compare(*sides), moved)
 

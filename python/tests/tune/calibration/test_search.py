@@ -47,11 +47,13 @@ class Cache:
             "requests_in_flight": connections * depth,
             "network_sent_bytes_per_s": throughput * 380,
         }
-        drawn = {}
+        measured = {}
         for name, value in metrics.items():
             factor = float(np.exp(self.noise * self.random.standard_normal()))
-            drawn[name] = measurement(name, min(value * factor, 1.0) if "ratio" in name else value * factor)
-        return WorkloadProfile("cache", "run", drawn)
+            measured[name] = measurement(
+                name, min(value * factor, 1.0) if "ratio" in name else value * factor
+            )
+        return WorkloadProfile("cache", "run", measured)
 
     def __call__(self, settings: Mapping[str, str], number: int) -> Tried:
         self.runs += 1
