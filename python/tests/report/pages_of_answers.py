@@ -158,6 +158,25 @@ def matrix(folder: Path, name: str) -> Path:
     return answered(["characterize", "--suite", str(where)], folder / PAGE)
 
 
+def workloads(folder: Path, name: str) -> Path:
+    """Write the page that compares two workloads whose files name metrics and functions of their own."""
+    sides = []
+    for side, scale in (("a", 1.0), ("b", 1.3)):
+        document = {
+            "name": f"{side}{name}",
+            "metrics": {
+                f"rate{name}": {"values": [10 * scale, 11 * scale, 12 * scale], "unit": "1/s"},
+                f"depth{name}": {"missing": name} if side == "a" else {"value": 1, "unit": "1"},
+                "cpu_user_ratio": [0.4 / scale, 0.41 / scale, 0.42 / scale],
+            },
+            "functions": {f"copy{name}": 0.3 * scale, f"{side}{name}": 0.2},
+        }
+        path = folder / f"{side}.json"
+        path.write_text(json.dumps(document))
+        sides.append(str(path))
+    return answered(["fidelity", *sides], folder / PAGE)
+
+
 def tuning(folder: Path, name: str) -> Path:
     """Write the page of a tuning: knobs, levels, files and reasons may be of the user's own."""
     names = _NAMED | dict.fromkeys(("about", "found", "knob", "level", "levels", "experiment", "template"))
@@ -175,6 +194,7 @@ KINDS = {
     "scaling": scaling,
     "colocation": colocation,
     "matrix": matrix,
+    "workloads": workloads,
     "tuning": tuning,
 }
 """How a page of each kind is written into a folder, from a name."""

@@ -12,9 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steelyard._base import UsageError
+from steelyard._base import SteelyardError, UsageError
+from steelyard.decide.fidelity.catalogue import FUNCTIONS, TAX
 from steelyard.decide.fidelity.of_counters import MOST_WINDOWS
-from steelyard.decide.fidelity.workload import Measurement, WorkloadProfile, measurement
+from steelyard.decide.fidelity.workload import Measurement, Mix, WorkloadProfile, measurement, mix
 
 FLEET = "fleet"
 _SUMS = (
@@ -48,6 +49,7 @@ def profile_of_job(store: str, job: str) -> WorkloadProfile:
             known = fetch_rows(tasks.group_by("job").agg(rows=tasks.count()))
             names = sorted(str(row["job"]) for row in known)
             raise UsageError(f"{store} has no samples of job {job!r}", hint=f"jobs: {', '.join(names[:10])}")
+        mixes = _mixes(open_store, job)
     rows.sort(key=lambda row: row["minute"])
     metrics = {name: _ratio(name, rows, *terms) for name, terms in _RATIOS.items()}
     memory = [row["memory_bytes"] for row in rows if row["memory_bytes"] is not None]
@@ -59,7 +61,28 @@ def profile_of_job(store: str, job: str) -> WorkloadProfile:
         f"{job}: rates are of one task ({rows[0]['tasks']} tasks in the first minute)",
         f"{job}: IPC is of reference cycles, as fleets count them",
     )
-    return WorkloadProfile(job, FLEET, metrics, notes=notes)
+    return WorkloadProfile(job, FLEET, metrics, mixes, notes=notes, lacks=_NO_DETAIL)
+
+
+def _mixes(open_store: Any, job: str) -> dict[str, Mix]:
+    """Return shares of functions and of the datacenter tax, from the stacks sampled of a job's tasks."""
+    from steelyard.analyze.profiles.figures import profile_use
+    from steelyard.analyze.profiles.tax_map import classify
+    from steelyard.fleet.profiles.stacks import Selection, event_rows, gather
+
+    selection = Selection(job=(job,), text=f"job={job}")
+    profiles, tasks, symbols = (open_store.table(name) for name in ("profiles", "task_samples", "symbols"))
+    try:
+        rows, event, _ = event_rows(profiles, selection, tasks, None)
+        stacks = gather(rows, event, symbols)
+        use = profile_use(stacks.profile, classify(stacks.profile))
+    except SteelyardError as error:
+        return {name: mix(name, {}, missing=error.message) for name in (FUNCTIONS, TAX)}
+    samples = int(stacks.samples.sum())
+    return {
+        FUNCTIONS: mix(FUNCTIONS, use.own, samples=samples),
+        TAX: mix(TAX, use.categories, samples=samples),
+    }
 
 
 def _by_minute(tasks: Any, job: str) -> Any:

@@ -422,7 +422,7 @@ def _cautions(a: WorkloadProfile, b: WorkloadProfile, overall: Overall) -> list[
     for label, side in single:
         if len(single) == 1 and a.source == b.source == RUN:
             said.append(f"{label} ({side.name}) is one run: it is taken to vary as the other's repeats do")
-        else:
+        elif side.source == RUN:
             said.append(
                 f"{label} ({side.name}) is one run: intervals hold within it, and not from run to run"
                 " (--repeat 5 shows that)"

@@ -84,7 +84,9 @@ def of_perf_stat(path: Path) -> WorkloadProfile:
             found[name] = measurement(name, each.per_s)
     why = "perf stat counts no requests"
     found["throughput_per_s"] = measurement("throughput_per_s", None, missing=why)
-    return WorkloadProfile(path.name, PERF_STAT, found, notes=counts.cautions)
+    return WorkloadProfile(
+        path.name, PERF_STAT, found, notes=counts.cautions, lacks="perf stat does not count it"
+    )
 
 
 def _of_metrics(

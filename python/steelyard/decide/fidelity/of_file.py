@@ -96,7 +96,7 @@ def read_profile_file(path: Path) -> WorkloadProfile:
         key: _metric(path, key, value, is_windows) for key, value in _table(path, document, "metrics").items()
     }
     mixes = {key: _mix(path, key, _table(path, document, key)) for key in _MIXES if key in document}
-    profile = WorkloadProfile(name, FILE, metrics, mixes)
+    profile = WorkloadProfile(name, FILE, metrics, mixes, lacks="the file does not state it")
     if not metrics and not mixes:
         raise UsageError(f"{path} states no metrics", hint="a [metrics] table, or CSV with metric,value")
     return profile

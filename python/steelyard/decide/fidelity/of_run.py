@@ -225,7 +225,7 @@ def _of_cpus(phase: _Phase) -> dict[str, Measurement]:
         why = known.missing or "CPU time was not recorded"
         return {name: measurement(name, None, missing=why) for name in _CPU}
     modes = dict.fromkeys(mode for each in _CPU.values() for mode in each)
-    sums = {mode: _server_series(phase, f"{mode}_ns", known.cpus) for mode in modes}
+    sums = _server_series(phase, list(modes), known.cpus)
     lengths = {len(each) for each in sums.values()}
     windows: dict[str, list[float]] = {name: [] for name in _CPU}
     if len(lengths) == 1:
@@ -243,16 +243,19 @@ def _of_cpus(phase: _Phase) -> dict[str, Measurement]:
     }
 
 
-def _server_series(phase: _Phase, column: str, cpus: Sequence[int]) -> list[float]:
+def _server_series(phase: _Phase, modes: Sequence[str], cpus: Sequence[int]) -> dict[str, list[float]]:
+    """Return the time of each mode on these CPUs in each window; nothing where that was not recorded."""
+    columns = [f"{mode}_ns" for mode in modes]
     if phase.recording is None:
-        return []
-    read = phase.recording.series("cpu", phase.begin_ns, phase.end_ns, [column], phase.points)
-    if column not in read.units:
-        return []
-    _, values = read.grid(column)
+        return {mode: [] for mode in modes}
+    read = phase.recording.series("cpu", phase.begin_ns, phase.end_ns, columns, phase.points)
+    if any(column not in read.units for column in columns):
+        return {mode: [] for mode in modes}
     chosen = [at for at, entity in enumerate(read.entities) if int(entity.entity["cpu"] or 0) in cpus]
-    sums: list[float] = values[chosen, : phase.points].sum(axis=0).tolist()
-    return sums
+    return {
+        mode: read.grid(column)[1][chosen, : phase.points].sum(axis=0).tolist()
+        for mode, column in zip(modes, columns, strict=True)
+    }
 
 
 def _of_machine(phase: _Phase) -> dict[str, Measurement]:

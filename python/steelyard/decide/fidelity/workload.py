@@ -72,6 +72,8 @@ class WorkloadProfile:
     """Benchmark that it is a run of."""
     notes: tuple[str, ...] = ()
     """What a reader must know of it."""
+    lacks: str = "not measured"
+    """Why metrics that it does not name have no value."""
 
     @property
     def known(self) -> int:
@@ -84,10 +86,10 @@ class WorkloadProfile:
         """Return why a metric has no value, None where it has one."""
         mix, measured = self.mixes.get(name), self.metrics.get(name)
         if mix is not None:
-            return None if mix.parts else (mix.missing or "not measured")
+            return None if mix.parts else (mix.missing or self.lacks)
         if measured is None:
-            return "not measured"
-        return None if measured.value is not None else (measured.missing or "not measured")
+            return self.lacks
+        return None if measured.value is not None else (measured.missing or self.lacks)
 
 
 def impossible(metric: Metric, value: float) -> str | None:

@@ -114,9 +114,18 @@ def _times(distance: float) -> str:
     """Return a distance of magnitudes in words.
 
     >>> fmt.plain(_times(0.04)), _times(0.833)
-    ('4 %', '2.3x')
+    ('4.1 %', '2.3x')
     """
-    return f"{math.expm1(distance) * 100:.2g} %" if distance < _SMALL else f"{math.exp(distance):.2g}x"
+    return f"{math.expm1(distance) * 100:.2g} %" if distance < _SMALL else f"{_factor(math.exp(distance))}x"
+
+
+def _factor(ratio: float) -> str:
+    """Return a ratio with two digits, and never with an exponent.
+
+    >>> _factor(0.0283), _factor(2.34), _factor(356.7)
+    ('0.028', '2.3', '357')
+    """
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}" if ratio >= 1e-3 else f"1/{1 / ratio:,.0f}"
 
 
 def _of_group(group: GroupDistance) -> str:
@@ -189,7 +198,7 @@ def _against(one: MetricDistance) -> str:
     side = "" if one.a == one.b else " more" if one.a > one.b else " less"
     if one.kind is not Kind.MAGNITUDE or one.distance < _SMALL:
         return f"{apart(one)}{side}"
-    return f"{math.exp(math.copysign(one.distance, one.a - one.b)):.2g}x"
+    return f"{_factor(math.exp(math.copysign(one.distance, one.a - one.b)))}x"
 
 
 def _distance(value: float | None, low: float | None, high: float | None) -> Cell | None:
