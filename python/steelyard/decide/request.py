@@ -3,6 +3,7 @@
 In: typed by users. Out: a `TableRequest`, which the requests of the commands extend.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ class TableRequest:
     """Sources of machines and results."""
 
     sources: Annotated[
-        tuple[str, ...],
+        Sequence[str],
         Option(
             "CSV file, run, suite, or folder of runs; NAME=PATH names the machine of runs.",
             metavar="SOURCE...",
