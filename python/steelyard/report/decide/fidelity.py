@@ -215,17 +215,15 @@ def _beyond(one: MetricDistance) -> Cell:
 
 def _groups(groups: Sequence[GroupDistance]) -> Table:
     columns = (
-        Column("group", is_text=True),
+        Column("group", is_text=True, is_whole=True),
         Column("distance", is_answer=True),
         Column("compared", is_text=True),
-        Column("remark", is_text=True, rank=1),
     )
     rows = [
         [
             group.name,
             _distance(group.distance, group.low, group.high) or Figure(missing=group.missing or ""),
             f"{group.compared} of {group.known}",
-            group.missing or "",
         ]
         for group in groups
     ]

@@ -1,6 +1,8 @@
 """The search against a simulated benchmark, whose parameters are known."""
 
+import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from steelyard.decide.fidelity.comparison import compare
 from steelyard.decide.fidelity.workload import WorkloadProfile, measurement
 from steelyard.tune.calibration.search import Calibrator, Plan, Tried, held_out_of, weights_of
 from steelyard.tune.calibration.space import Searched, space_of
+from steelyard.tune.calibration.surrogate import Surrogate
 
 START = {"target_hit_ratio": 0.9, "depth": 1, "connections": 380}
 
@@ -89,6 +92,24 @@ def test_a_target_made_with_other_parameters_comes_back(tmp_path: Path) -> None:
     assert {each.name for each in made.metrics if each.is_held_out} == set(
         held_out_of([each.name for each in made.metrics], [])
     )
+
+
+def test_the_model_needs_fewer_trials_than_proposals_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Journal 0208: with the model 12 trials come nearer than 24 without."""
+    aim = {"target_hit_ratio": 0.6, "depth": 4, "connections": 100}
+    target = Cache(0.0).profile(aim)
+
+    def distance(trials: int, seed: int) -> float:
+        made = Calibrator(replace(plan(tmp_path, target, trials), seed=seed), Cache(0.02, seed)).run()
+        found = {each.name: float(each.after) for each in made.parameters}
+        return compare(Cache(0.0).profile(found), target).overall.distance
+
+    with_model = statistics.median(distance(12, seed) for seed in range(7))
+    monkeypatch.setattr(Surrogate, "count", 0)
+    without = statistics.median(distance(24, seed) for seed in range(7))
+    assert with_model < 0.6 * without
 
 
 def test_the_result_is_of_fresh_runs_and_the_same_seed_gives_the_same(tmp_path: Path) -> None:
