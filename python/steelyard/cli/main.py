@@ -19,7 +19,7 @@ from steelyard.bench.options import RUNS
 from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
 from steelyard.cli import numa
 from steelyard.cli.commands import Commands, use_commands
-from steelyard.cli.decide import fidelity
+from steelyard.cli.decide import choose, fidelity
 from steelyard.cli.experiment import command as experiment
 from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
@@ -318,6 +318,7 @@ def doctor(as_json: Json = False) -> int:
 experiment.add_experiment(app)
 scale.add_scale(app)
 fidelity.add_fidelity(app)
+choose.add_choose(app)
 app.add_typer(inventory.app, name="machine")
 app.add_typer(profile.app, name="profile")
 app.add_typer(numa.app, name="numa")

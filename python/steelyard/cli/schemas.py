@@ -13,6 +13,8 @@ from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
 from steelyard.cli.listed import Listed
 from steelyard.decide import RunScore, SuiteScore
+from steelyard.decide.choice.results import Choice
+from steelyard.decide.choice.savings import Savings
 from steelyard.decide.fidelity.comparison import Fidelity
 from steelyard.experiment.numa.result import NumaExperiment
 from steelyard.experiment.numa.scenarios import NumaPlan
@@ -30,6 +32,7 @@ from steelyard.tune.deploy.results import KnobList, Restoration, SoftSkuState
 RESULTS: tuple[Any, ...] = (
     Diagnosis,
     Paged[Calibration],
+    Paged[Choice],
     Paged[ExperimentAnswer],
     ExperimentNeeds,
     Paged[Fidelity],
@@ -47,6 +50,7 @@ RESULTS: tuple[Any, ...] = (
     Removal,
     Restoration,
     RunScore,
+    Paged[Savings],
     Paged[Sides[RunComparison]],
     Paged[ScalingAnswer],
     SoftSkuState,

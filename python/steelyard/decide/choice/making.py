@@ -383,6 +383,14 @@ def _cautions(table: MachineTable, found: _Weighed, request: ChooseRequest, nois
     suspect = [m.name for m in table.machines for r in m.results.values() if r.reservation]
     if suspect:
         said.append(f"Results of {', '.join(dict.fromkeys(suspect))} are suspect.")
+    columns = {column.name for column in table.results}
+    lost = {
+        name: why
+        for machine in table.machines
+        for name, why in machine.missing.items()
+        if name not in columns
+    }
+    said += [f"{name} has a value on no machine: {why}." for name, why in list(lost.items())[:5]]
     measured = [result for machine in table.machines for result in machine.results.values()]
     if any(len(each.values) > 1 for each in measured) and all(len(each.sessions) == 1 for each in measured):
         said.append("Runs are of one session: how much sessions differ is not in the probability.")

@@ -146,7 +146,7 @@ def _score_table(
 ) -> Table:
     columns = [
         Column("workload", is_text=True),
-        Column("weight", "ratio", rank=len(machines)),
+        Column("weight", "ratio", is_answer=True),
         *(Column(one.name, rank=at) for at, one in enumerate(machines[:_BARS])),
     ]
     low = {(one.machine, each.workload) for one in choice.hidden for each in one.members}
@@ -302,19 +302,12 @@ def _front(choice: Choice) -> Iterator[Block]:
             for one in choice.machines
             if (x := of(one)) is not None and one.scores[Criterion.PERFORMANCE].overall is not None
         ]
-        series = [
-            Series(
-                label,
-                [x for one, x, _ in known if one.is_on_front is wanted],
-                [y for one, _, y in known if one.is_on_front is wanted],
-                kind="points",
-                role=role,
-                size=9 if wanted else 7,
-                symbol="diamond" if wanted else "circle",
-                labels=[one.name for one, _, _ in known if one.is_on_front is wanted],
-            )
-            for label, wanted, role in (("on the front", True, "orange"), ("others", False, "blue"))
-        ]
+        if len(known) <= _BARS:
+            # So few have names of their own in the legend.
+            series = [_points(one.name, [(one, x, y)], at) for at, (one, x, y) in enumerate(known)]
+        else:
+            parts = [[each for each in known if bool(each[0].is_on_front) is on] for on in (False, True)]
+            series = [_points("others", parts[0], 0), _points("on the front", parts[1], 1)]
         if known:
             yield Chart(
                 f"front-{name}",
@@ -324,7 +317,23 @@ def _front(choice: Choice) -> Iterator[Block]:
                 x_unit=unit,
                 y_title=f"performance, times {choice.baseline}",
                 from_zero=True,
+                note="Diamonds are on the front.",
             )
+
+
+def _points(name: str, points: Sequence[tuple[WeighedMachine, float, float | None]], role: int) -> Series:
+    """Return machines as points; those on the front are diamonds."""
+    on_front = any(one.is_on_front for one, _, _ in points)
+    return Series(
+        name,
+        [x for _, x, _ in points],
+        [y for _, _, y in points],
+        kind="points",
+        role=_ROLES[role],
+        size=11 if on_front else 7,
+        symbol="diamond" if on_front else "circle",
+        labels=[one.name for one, _, _ in points],
+    )
 
 
 def _cost_of(one: WeighedMachine) -> float | None:

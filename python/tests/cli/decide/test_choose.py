@@ -1,0 +1,134 @@
+"""``steelyard choose`` as a user calls it: the guide, real runs, every format, and what is refused."""
+
+import csv
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.calling import call
+from tests.cli.suites import write_suite
+from tests.cli.test_documents import hold
+from tests.report.runs import write_run
+
+GUIDE = Path(__file__).resolve().parents[4] / "docs" / "guides" / "choose.md"
+TEXT = GUIDE.read_text()
+FILES = dict(re.findall(r"^```csv (\S+)\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
+COMMANDS = [shlex.split(line.strip()) for line in TEXT.splitlines() if line.startswith("    steelyard ")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def document(*words: str, folder: Path, code: int = 0) -> dict[str, Any]:
+    done = call("choose", *words, "--json", folder=folder)
+    assert done.returncode == code, done.stderr
+    made = json.loads(done.stdout)
+    assert isinstance(made, dict)
+    hold(made)
+    return made
+
+
+def shown(*words: str, folder: Path) -> str:
+    done = call("choose", *words, folder=folder)
+    assert done.returncode == 0, done.stderr
+    return " ".join(done.stdout.replace("\u202f", " ").split())
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[2:4]))
+def test_a_command_of_the_guide_works(words: list[str], folder: Path) -> None:
+    made = document(*words[2:], folder=folder)
+    assert made["kind"] == ("savings" if "--improvement" in words else "choice")
+
+
+def test_the_guide_quotes_what_is_said(folder: Path) -> None:
+    quoted = [part for part in TEXT.replace("\n", " ").split("`") if part.startswith(("SKU-", "batch mis"))]
+    assert len(quoted) == 3
+    said = " ".join(shown(*words[2:], folder=folder) for words in COMMANDS[:2])
+    for sentence in quoted:
+        assert sentence in said
+
+
+def test_the_page_has_the_charts(folder: Path) -> None:
+    shown(*COMMANDS[0][2:], folder=folder)
+    page = (folder / "choose.html").read_text()
+    charts = ("perf", "perf-per-watt", "perf-per-cost", "tco", "front-cost", "front-power")
+    for chart in charts:
+        assert f'id="chart-{chart}"' in page
+
+
+def test_every_format_has_the_scores(folder: Path) -> None:
+    words = ("servers.csv", "--baseline", "SKU4")
+    as_csv = call("choose", *words, "--format", "csv", folder=folder)
+    rows = list(csv.DictReader(io.StringIO(as_csv.stdout)))
+    assert [row["machine"] for row in rows] == ["SKU-A", "SKU4", "SKU-B"]
+    markdown = call("choose", *words, "--format", "markdown", folder=folder)
+    assert "| SKU-A" in markdown.stdout
+    lines = call("choose", *words, "--format", "jsonl", folder=folder).stdout.splitlines()
+    assert all(json.loads(line) for line in lines)
+
+
+def test_a_demand_that_no_machine_meets_says_no(folder: Path) -> None:
+    words = ("servers.csv", "--demand", "django_per_s=1e8", "--site-mw", "1")
+    made = document(*words, folder=folder, code=1)
+    assert made["demand"]["is_met"] is False
+    done = call("choose", *words, folder=folder)
+    assert done.returncode == 1
+    assert done.stdout.startswith("No machine type meets the demand within the limits: SKU-A: ")
+    assert "Raise the limit" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no machines"),
+        (["nowhere.csv"], "nowhere.csv"),
+        (["servers.csv", "--fleet", "10"], "--fleet is for --improvement"),
+        (["--improvement", "1%", "--by", "perf"], "--by is for the order of machines, not --improvement"),
+        (["servers.csv", "--by", "price"], "--by 'price' is none of perf, perf-per-watt, perf-per-cost"),
+        (["servers.csv", "--by", "perf-per-cost"], "what is known: perf-per-watt, perf"),
+        (["servers.csv", "--baseline", "SKU5"], "unknown machine 'SKU5' (machines: SKU4"),
+        (["servers.csv", "--demand", "django"], "--demand"),
+        (["servers.csv", "--weight", "django_per_s=lots"], "--weight 'lots': not a number"),
+        (["servers.csv", "--headroom", "2000%"], "--headroom is for --demand"),
+        (["servers.csv", "--demand", "django_per_s=9", "--headroom", "2000%"], "--headroom '2000%'"),
+        (["--improvement", "x"], "--improvement 'x': not a share"),
+        (["prices.csv", "--power-price", "0.1"], "no results"),
+    ],
+)
+def test_wrong_arguments_are_one_line(words: list[str], said: str, folder: Path) -> None:
+    done = call("choose", *words, folder=folder)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+
+
+def test_runs_of_two_machines_are_weighed_with_stated_prices(tmp_path: Path) -> None:
+    for number in range(3):
+        write_run(tmp_path / f"a-{number}", index=number + 1, count=3)
+        write_run(tmp_path / f"b-{number}", index=number + 1, count=3, scale=1.2 + 0.01 * number)
+    (tmp_path / "prices.csv").write_text("machine,price_usd,budgeted_power_w\nold,5000,250\nnew,5500,260\n")
+    sources = [f"{name}={letter}-{n}" for name, letter in (("old", "a"), ("new", "b")) for n in range(3)]
+    made = document(*sources, "prices.csv", "--power-price", "0.1", "--baseline", "old", folder=tmp_path)
+    assert made["criterion"] == "perf-per-cost"
+    assert [one["name"] for one in made["machines"]] == ["new", "old"]
+    assert made["workloads"][0]["conditions"].startswith("tier ")
+    assert made["orders"][0]["ratio"] > 1
+
+
+def test_suites_of_two_machines_are_weighed(tmp_path: Path) -> None:
+    write_suite(tmp_path / "one", ("tao", "tax"))
+    write_suite(tmp_path / "two", ("tao", "tax"), scale=2.0)
+    made = document("A=one", "B=two", folder=tmp_path)
+    assert "tao" in [each["name"] for each in made["workloads"]]
+    assert made["machines"][0]["name"] == "B"
+    assert made["orders"][0]["probability"] is None
