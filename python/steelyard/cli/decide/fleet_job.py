@@ -14,10 +14,10 @@ from typing import Any
 
 from steelyard._base import SteelyardError, UsageError
 from steelyard.decide.fidelity.catalogue import FUNCTIONS, TAX
+from steelyard.decide.fidelity.comparison import FLEET
 from steelyard.decide.fidelity.of_counters import MOST_WINDOWS
 from steelyard.decide.fidelity.workload import Measurement, Mix, WorkloadProfile, measurement, mix
 
-FLEET = "fleet"
 _SUMS = (
     "cpu_s", "reference_cycles", "instructions", "llc_misses", "context_switches", "page_faults",
     "storage_bytes", "network_bytes", "operations",

@@ -34,8 +34,8 @@ from steelyard.decide.fidelity.noise import (
 )
 from steelyard.decide.fidelity.workload import Measurement, Mix, Replicate, WorkloadProfile
 
-RUN = "run"
-"""Source of profiles that are runs made here, which vary alike from run to run."""
+RUN, FLEET = "run", "fleet"
+"""Sources of profiles: runs made here, and jobs of many machines, whose windows are of no single run."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def compare(a: WorkloadProfile, b: WorkloadProfile, *, moves: Mapping[str, str] 
         reasons = "; ".join(f"{each.found.title}: {each.found.missing}" for each in every[:3])
         raise UsageError(
             f"{a.name} and {b.name} have no metric in common ({reasons})",
-            hint="give both the same metrics: see `metrics` in docs/guides/fidelity.md",
+            hint="`steelyard fidelity A A --json` lists the metrics of A",
         )
     groups = [_group(name, [each for each in every if each.found.group == name]) for name in GROUPS]
     known_groups = [group for group in groups if group is not None]
@@ -252,7 +252,7 @@ def _metric(
             lacking = ["one side is 0, which has no ratio"]
     if delta is None or left is None or right is None:
         return _Compared(_found(known.metric, values, None, "; ".join(lacking), moved_by))
-    spreads = _spreads(left, right, a.source == b.source == RUN)
+    spreads = _spreads(left, right, _are_alike(a, b))
     interval = folded(delta, *spreads)
     return _Compared(
         _found(known.metric, values, interval, None, moved_by), (Term(1.0, delta, _noise(spreads, draws)),)
@@ -266,10 +266,15 @@ def _noise(spreads: tuple[Spread | str, Spread | str], draws: tuple[Draws, Draws
     return draws[0].of(a) - draws[1].of(b)
 
 
-def _spreads(a: Measurement, b: Measurement, are_runs: bool) -> tuple[Spread | str, Spread | str]:
+def _are_alike(a: WorkloadProfile, b: WorkloadProfile) -> bool:
+    """Return whether both are runs of one benchmark, which vary alike from run to run."""
+    return a.source == b.source == RUN and a.benchmark == b.benchmark
+
+
+def _spreads(a: Measurement, b: Measurement, are_alike: bool) -> tuple[Spread | str, Spread | str]:
     """Return the spread of both; a single run beside repeated ones is as far from its mean as they are."""
     found = [_spread(side) for side in (a, b)]
-    if are_runs:
+    if are_alike:
         for at, other in ((0, 1), (1, 0)):
             theirs = found[other]
             single = (a, b)[at].replicate is Replicate.WINDOW
@@ -342,6 +347,9 @@ def _found(
     parts: tuple[SharePart, ...] = (),
 ) -> MetricDistance:
     low = None if interval is None else interval.low
+    high = None if interval is None else interval.high
+    if high is not None and metric.kind is not Kind.MAGNITUDE:
+        high = min(high, 1.0)
     return MetricDistance(
         name=metric.name,
         title=metric.title,
@@ -352,7 +360,7 @@ def _found(
         b=values[1],
         distance=None if interval is None else interval.distance,
         low=low,
-        high=None if interval is None else interval.high,
+        high=high,
         is_distinguishable=None if low is None else low > 0,
         missing=missing if interval is None else None,
         no_interval=None if interval is None else interval.missing,
@@ -376,10 +384,11 @@ def _group(name: str, members: Sequence[_Compared]) -> tuple[GroupDistance, list
             Term(share * term.weight, term.delta, term.noise) for each in compared for term in each.terms
         ]
     found = interval_of_sum(terms)
+    high = found.high
+    if high is not None and all(each.found.kind is not Kind.MAGNITUDE for each in compared):
+        high = min(high, 1.0)
     return (
-        GroupDistance(
-            name, len(compared), len(members), found.distance, found.low, found.high, found.missing
-        ),
+        GroupDistance(name, len(compared), len(members), found.distance, found.low, high, found.missing),
         terms,
     )
 
@@ -417,12 +426,14 @@ def _is_of_windows(side: WorkloadProfile) -> bool:
 
 
 def _cautions(a: WorkloadProfile, b: WorkloadProfile, overall: Overall) -> list[str]:
-    said = [*a.notes, *b.notes]
+    said = list(dict.fromkeys((*a.notes, *b.notes)))
+    if a.source == b.source == RUN and a.name == b.name:
+        said.append("A and B are the same run")
     single = [(label, side) for label, side in (("A", a), ("B", b)) if _is_of_windows(side)]
     for label, side in single:
-        if len(single) == 1 and a.source == b.source == RUN:
+        if len(single) == 1 and _are_alike(a, b):
             said.append(f"{label} ({side.name}) is one run: it is taken to vary as the other's repeats do")
-        elif side.source == RUN:
+        elif side.source != FLEET:
             said.append(
                 f"{label} ({side.name}) is one run: intervals hold within it, and not from run to run"
                 " (--repeat 5 shows that)"

@@ -77,6 +77,8 @@ def heading(found: Fidelity) -> str:
     whole = found.overall
     said = f"overall distance {interval(whole.distance, whole.low, whole.high)}"
     said += f" over {whole.compared} of {whole.known} metrics"
+    if whole.distance == 0:
+        return f"{found.a} and {found.b} are the same in all metrics that both have; {said}"
     if len(near) == 1:
         return f"{found.a} and {found.b} can be compared in {near[0].name} only; {said}"
     closest = near[-1]
@@ -195,6 +197,8 @@ def _against(one: MetricDistance) -> str:
     """Return A as people put it against B: a difference in points, a small one in per cent, a ratio."""
     if one.a is None or one.b is None or one.distance is None:
         return apart(one)
+    if 0 in (one.a, one.b) and one.a != one.b and one.kind is Kind.MAGNITUDE:
+        return f"0 in {'A' if one.a == 0 else 'B'}"
     side = "" if one.a == one.b else " more" if one.a > one.b else " less"
     if one.kind is not Kind.MAGNITUDE or one.distance < _SMALL:
         return f"{apart(one)}{side}"

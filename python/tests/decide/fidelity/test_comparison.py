@@ -1,6 +1,7 @@
 """Two workloads side by side."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -78,6 +79,21 @@ def test_a_single_run_beside_repeats_varies_as_they_do() -> None:
     assert any("vary as the other's repeats" in said for said in found.cautions)
     away = profile("b", {"throughput_per_s": windows}, replicate=Replicate.WINDOW)
     assert any("not from run to run" in said for said in compare(runs, away).cautions)
+
+
+def test_another_workloads_repeats_say_nothing_of_a_single_run() -> None:
+    runs = profile("a", {"throughput_per_s": [100.0, 110.0, 90.0, 105.0]}, source="run")
+    windows = [107.0 + at % 2 for at in range(20)]
+    single = profile("b", {"throughput_per_s": windows}, source="run", replicate=Replicate.WINDOW)
+    other = replace(single, benchmark="other")
+    assert any("not from run to run" in said for said in compare(runs, other).cautions)
+
+
+def test_shares_are_at_most_the_whole_apart() -> None:
+    a = WorkloadProfile("a", "file", mixes={"functions": mix("functions", {"copy": 0.95}, samples=6)})
+    b = WorkloadProfile("b", "file", mixes={"functions": mix("functions", {"parse": 0.95}, samples=6)})
+    found = compare(a, b)
+    assert found.metrics[0].high == found.groups[0].high == 1
 
 
 def test_top_down_shares_are_a_mix() -> None:
