@@ -1,5 +1,6 @@
 """Files of ``perf stat`` as workloads: plain, and by interval with windows."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,26 @@ def test_what_is_no_perf_stat_is_refused(tmp_path: Path) -> None:
     path.write_text("nothing of the kind\n")
     with pytest.raises(SteelyardError):
         of_perf_stat(path)
+
+
+def rocksdb(path: Path, instructions: int, cycles: int) -> Path:
+    """Write the counts that were published of db_bench readrandom, 300 s."""
+    path.write_text(
+        "\n Performance counter stats for './db_bench':\n\n"
+        f"{instructions:>22,}      instructions\n{cycles:>22,}      cycles\n\n"
+        "     300.000000000 seconds time elapsed\n"
+    )
+    return path
+
+
+def test_contention_is_a_distance_in_ipc(tmp_path: Path) -> None:
+    """1 and 160 threads around one mutex: clocks per instruction grow 20.9 times."""
+    one = of_perf_stat(rocksdb(tmp_path / "1.txt", 3_129_398_329_928, 1_136_230_674_488))
+    many = of_perf_stat(rocksdb(tmp_path / "160.txt", 22_625_805_888_251, 171_717_420_118_090))
+    found = compare(many, one).metric("ipc")
+    assert found.b == pytest.approx(1 / 0.363083, rel=1e-5)
+    assert found.a == pytest.approx(1 / 7.589450, rel=1e-5)
+    assert found.distance == pytest.approx(math.log(20.9), abs=0.002)
+    assert found.no_interval == "A: one value; B: one value"
+    fixed = of_perf_stat(rocksdb(tmp_path / "fixed.txt", 194_183_272_380_812, 151_013_619_154_778))
+    assert compare(fixed, one).overall.distance < 0.3 * compare(many, one).overall.distance
