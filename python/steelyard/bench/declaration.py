@@ -58,7 +58,7 @@ class Declaration:
     hooks: tuple[str, ...] = ()
     """Hooks of all its runs, as ``--hook`` takes them; one on the command line replaces its namesake."""
     search: tuple[SearchRange, ...] = ()
-    """Parameters that make it another workload, of which ``steelyard fidelity --calibrate`` has its ranges."""
+    """Parameters that make it another workload, which ``steelyard fidelity --calibrate`` searches."""
     recipe: Recipe | None = None
     """Software of others that it is made of, which ``steelyard install`` brings; None where it needs none."""
     baselines: Path | None = None

@@ -31,9 +31,7 @@ DECLARATION = Declaration(
     },
     search=(
         SearchRange("users", 1000, 10_000_000, is_log=True, moves=("llc_mpki", "l2_mpki", "dtlb_mpki")),
-        SearchRange(
-            "connections", 4, 1024, is_log=True, moves=("context_switches_per_s", "latency_p99_ns")
-        ),
+        SearchRange("connections", 4, 1024, is_log=True, moves=("context_switches_per_s", "latency_p99_ns")),
         SearchRange(
             "compression",
             choices=("none", "snappy", "zstd"),

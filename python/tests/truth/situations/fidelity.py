@@ -186,8 +186,8 @@ STATISTICS = (
             "steelyard.decide.fidelity.comparison.GroupDistance",
             "steelyard.decide.fidelity.comparison.Overall",
         ),
-        about="Student's t of the signed distance, folded at 0; windows are worth as many as their correlation"
-        " leaves; sums of distances by a multiplier bootstrap.",
+        about="Student's t of the signed distance, folded at 0; windows are worth as many as their"
+        " correlation leaves; sums of distances by a multiplier bootstrap.",
         situations=(
             *(
                 Situation(
