@@ -436,7 +436,7 @@ def _cautions(a: WorkloadProfile, b: WorkloadProfile, overall: Overall) -> list[
         elif side.source != FLEET:
             said.append(
                 f"{label} ({side.name}) is one run: intervals hold within it, and not from run to run"
-                " (--repeat 5 shows that)"
+                + (" (--repeat 5 shows that)" if side.source == RUN else "")
             )
     without = overall.compared - overall.with_interval
     if without and overall.low is not None:
