@@ -143,6 +143,7 @@ class Calibrator:
         self._seeds = 0
         self._seen: list[str] = []
         self._disturbed = 0
+        self._stopped_after: int | None = None
         self._weights: dict[str, float] = {}
         self._model = Surrogate(self.plan.searched, self._weights)
         self._trials: list[CalibrationTrial] = []
@@ -174,7 +175,8 @@ class Calibrator:
         proposals.begin_with(first.parameters)
         random = np.random.default_rng(self.plan.seed)
         for number in range(1, self.plan.trials + 1):
-            if self.is_over():
+            if number > 1 and self.is_over():
+                self._stopped_after = number - 1
                 break
             if number % 2 == 0 and self._model.count > 2 * len(self.plan.searched):
                 proposals.take(self._model.propose(random))
@@ -289,6 +291,10 @@ class Calibrator:
         failed = [trial for trial in self._trials if trial.distance is None]
         if failed:
             said.append(f"{len(failed)} of {len(self._trials)} trials gave no distance: {failed[0].missing}")
+        if self._stopped_after is not None:
+            said.append(
+                f"the search ended after {self._stopped_after} of {self.plan.trials} trials: its time was used up"
+            )
         if self._disturbed:
             said.append(
                 f"{self._disturbed} runs were disturbed by other processes and are taken as they are:"

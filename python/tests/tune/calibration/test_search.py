@@ -146,6 +146,13 @@ def test_a_run_that_neighbours_disturbed_is_made_again(tmp_path: Path) -> None:
     assert not any("disturbed" in said for said in made.cautions)
 
 
+def test_a_search_without_time_makes_one_trial_and_says_so(tmp_path: Path) -> None:
+    target = Cache(0.0).profile({"target_hit_ratio": 0.7, "depth": 2, "connections": 50})
+    made = Calibrator(plan(tmp_path, target, 10, repeats=1), Cache(0.0), is_over=lambda: True).run()
+    assert len(made.trials) == 1
+    assert "the search ended after 1 of 10 trials: its time was used up" in made.cautions
+
+
 def test_a_benchmark_that_never_runs_is_an_error(tmp_path: Path) -> None:
     target = Cache(0.0).profile(START)
     with pytest.raises(WorkloadFailedError, match="gave no profile: no server"):
