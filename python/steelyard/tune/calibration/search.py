@@ -293,7 +293,8 @@ class Calibrator:
             said.append(f"{len(failed)} of {len(self._trials)} trials gave no distance: {failed[0].missing}")
         if self._stopped_after is not None:
             said.append(
-                f"the search ended after {self._stopped_after} of {self.plan.trials} trials: its time was used up"
+                f"the search ended after {self._stopped_after} of {self.plan.trials} trials:"
+                " its time was used up"
             )
         if self._disturbed:
             said.append(
