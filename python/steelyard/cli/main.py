@@ -19,7 +19,7 @@ from steelyard.bench.options import RUNS
 from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
 from steelyard.cli import numa
 from steelyard.cli.commands import Commands, use_commands
-from steelyard.cli.decide import choose, fidelity
+from steelyard.cli.decide import choose, fidelity, project, size
 from steelyard.cli.experiment import command as experiment
 from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
@@ -319,6 +319,8 @@ experiment.add_experiment(app)
 scale.add_scale(app)
 fidelity.add_fidelity(app)
 choose.add_choose(app)
+size.add_size(app)
+project.add_project(app)
 app.add_typer(inventory.app, name="machine")
 app.add_typer(profile.app, name="profile")
 app.add_typer(numa.app, name="numa")

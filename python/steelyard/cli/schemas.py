@@ -16,6 +16,7 @@ from steelyard.decide import RunScore, SuiteScore
 from steelyard.decide.choice.results import Choice
 from steelyard.decide.choice.savings import Savings
 from steelyard.decide.fidelity.comparison import Fidelity
+from steelyard.decide.projection.result import Projection
 from steelyard.experiment.numa.result import NumaExperiment
 from steelyard.experiment.numa.scenarios import NumaPlan
 from steelyard.experiment.results import ExperimentAnswer, ExperimentNeeds
@@ -47,6 +48,7 @@ RESULTS: tuple[Any, ...] = (
     NumaPlan,
     Preflight,
     Paged[PressureMatrix],
+    Paged[Projection],
     Removal,
     Restoration,
     RunScore,
