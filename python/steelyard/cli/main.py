@@ -19,7 +19,7 @@ from steelyard.bench.options import RUNS
 from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
 from steelyard.cli import numa
 from steelyard.cli.commands import Commands, use_commands
-from steelyard.cli.decide import choose, fidelity, project, size
+from steelyard.cli.decide import baseline, choose, fidelity, project, score, size
 from steelyard.cli.experiment import command as experiment
 from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
@@ -174,19 +174,6 @@ def report(
     return show_report(name, page, runs, baseline=baseline, shared_script=shared_script, as_json=as_json)
 
 
-@app.command(epilog=examples("steelyard score latest", "steelyard score latest --baseline NAME --json"))
-def score(
-    name: RunName,
-    baseline: Baseline = None,
-    runs: Runs = RUNS,
-    as_json: Json = False,
-) -> int:
-    """Score a run or a suite against a baseline machine."""
-    from steelyard.cli.reports import show_score
-
-    return show_score(name, runs, baseline=baseline, as_json=as_json)
-
-
 @app.command(
     epilog=examples(
         "steelyard health", "steelyard health --quick --part disk", "steelyard health --against health.json"
@@ -321,6 +308,8 @@ fidelity.add_fidelity(app)
 choose.add_choose(app)
 size.add_size(app)
 project.add_project(app)
+score.add_score(app)
+app.add_typer(baseline.app, name="baseline")
 app.add_typer(inventory.app, name="machine")
 app.add_typer(profile.app, name="profile")
 app.add_typer(numa.app, name="numa")

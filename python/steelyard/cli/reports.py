@@ -41,14 +41,16 @@ class RunView:
 def baseline_for(name: str | None, benchmarks: Sequence[str]) -> "Baseline | None":
     """Return the baseline called ``name``, else the one to score ``benchmarks`` against.
 
-    Beside those of Steelyard there are those that the benchmarks bring.
+    Beside those of Steelyard there are those that the benchmarks bring, and those of the user.
     """
     from steelyard.decide import find_baseline
+    from steelyard.decide.baseline import users_baselines
 
     folders = [declaration.of_run(benchmark).baselines for benchmark in benchmarks]
-    return find_baseline(
-        name, benchmarks=benchmarks, brought=[folder for folder in folders if folder is not None]
-    )
+    brought = [folder for folder in folders if folder is not None]
+    # What a user made counts where it is named: a score must not change by a file that lies somewhere.
+    own = [] if name is None else [users_baselines()]
+    return find_baseline(name, benchmarks=benchmarks, brought=[*brought, *own])
 
 
 def headline(run: Run) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from steelyard.decide.choice.results import Choice
 from steelyard.decide.choice.savings import Savings
 from steelyard.decide.fidelity.comparison import Fidelity
 from steelyard.decide.projection.result import Projection
+from steelyard.decide.ranking.ranking import Ranking
+from steelyard.decide.sizing.results import Sizing
 from steelyard.experiment.numa.result import NumaExperiment
 from steelyard.experiment.numa.scenarios import NumaPlan
 from steelyard.experiment.results import ExperimentAnswer, ExperimentNeeds
@@ -49,12 +51,14 @@ RESULTS: tuple[Any, ...] = (
     Preflight,
     Paged[PressureMatrix],
     Paged[Projection],
+    Paged[Ranking],
     Removal,
     Restoration,
     RunScore,
     Paged[Savings],
     Paged[Sides[RunComparison]],
     Paged[ScalingAnswer],
+    Paged[Sizing],
     SoftSkuState,
     Paged[Sides[SuiteComparison]],
     SuiteScore,

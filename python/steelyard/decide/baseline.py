@@ -14,11 +14,11 @@ from typing import ClassVar
 from pydantic import Field
 
 from steelyard import records
-from steelyard._base import SteelyardError, UsageError, data_dir
+from steelyard._base import SteelyardError, UsageError, data_dir, users_dir
 from steelyard.analyze.sessions import NOT_COMPARED
 from steelyard.records import Level, Machine, Parameter, Run, RunStatus
 from steelyard.records.values import Count, Value
-from steelyard.stats.intervals import median_interval
+from steelyard.stats.intervals import RATIO_COUNT, median_interval
 
 DEFAULT = "default"
 """Name of the baseline that is used by default, when there are several."""
@@ -261,3 +261,47 @@ def medians(runs: Sequence[Run], names: Iterable[str]) -> dict[str, float]:
         if len(values) == len(runs):
             median_by_name[name] = median_interval(values).median
     return median_by_name
+
+
+def check_counts(baseline: Baseline) -> None:
+    """Raise SteelyardError when a result rests on too few runs for any score to have an interval."""
+    for one in baseline.results:
+        if len(one.values) < RATIO_COUNT:
+            raise SteelyardError(
+                f"{one.benchmark} {one.tier} has {len(one.values)} runs: {RATIO_COUNT} give an interval",
+                hint=f"run it with --repeat {RATIO_COUNT}, or allow it with --allow-few",
+            )
+
+
+def summary(baseline: Baseline) -> list[str]:
+    """Return a line for each result: median, runs, spread, suspect runs."""
+    return [
+        f"{one.benchmark} {one.tier}: {one.metric} {one.value:.6g} {one.unit}, {len(one.values)} runs,"
+        f" spread {one.spread_ratio:.1%}, {sum(level is Level.SUSPECT for level in one.verdicts)} suspect"
+        for one in baseline.results
+    ]
+
+
+def with_others(new: Baseline, old: Baseline) -> Baseline:
+    """Return ``new`` with the results of ``old`` that it has not; they keep when and how they were made.
+
+    Raises SteelyardError when the two are not of one machine and one version of Steelyard.
+    """
+    # A kernel sets aside a little more or less at each boot.
+    boot = {"memory_bytes": old.machine.memory_bytes}
+    same_memory = abs(new.machine.memory_bytes / old.machine.memory_bytes - 1) < 0.01
+    same = new.machine.model_copy(update=boot) == old.machine and same_memory
+    if not same or new.steelyard_version != old.steelyard_version:
+        raise SteelyardError(f"{old.name} is of another machine or by another version of Steelyard")
+    made = {(one.benchmark, one.tier) for one in new.results}
+    kept = [
+        one.model_copy(update={"date": one.date or old.date, "provenance": one.provenance or old.provenance})
+        for one in old.results
+        if (one.benchmark, one.tier) not in made
+    ]
+    return new.model_copy(update={"results": [*kept, *new.results]})
+
+
+def users_baselines() -> Path:
+    """Return the folder of the user's own baselines, which `--baseline` knows beside those of Steelyard."""
+    return users_dir("XDG_DATA_HOME", ".local/share") / "steelyard" / "baselines"

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from steelyard import records
-from steelyard._base import UsageError
+from steelyard._base import SteelyardError, UsageError
 from steelyard.bench import declaration, runs
 from steelyard.bench.manifest import MANIFEST, SUITE
 from steelyard.bench.suites import suite as suite_files
@@ -20,7 +20,7 @@ from steelyard.decide.tables.delimited import read_delimited
 from steelyard.decide.tables.model import MachineTable
 from steelyard.decide.tables.reading import together
 from steelyard.decide.tables.runs import MachineRun, table_of_runs
-from steelyard.records import Machine
+from steelyard.records import Machine, RunStatus
 
 MACHINE_FILE = "machine.json"
 
@@ -44,10 +44,33 @@ def table_of(request: TableRequest) -> MachineTable:
     return together(tables)
 
 
+def is_one_run(text: str, out: Path) -> bool:
+    """Whether a source is one run or suite: a folder of it, or an id under ``out``, as no table is."""
+    path = Path(text)
+    if path.is_file():
+        return path.name in (MANIFEST, SUITE)
+    if path.is_dir():
+        return any((path / name).exists() for name in (MANIFEST, SUITE))
+    return "=" not in text
+
+
 def _split(text: str) -> tuple[str, Path]:
     """Return the machine's name, empty where none was given, and the path."""
     name, equals, path = text.partition("=")
     return (name, Path(path)) if equals and not Path(text).exists() else ("", Path(text))
+
+
+def folders_of_runs(text: str, out: Path) -> list[Path]:
+    """Return the directories of the runs of a source; every run of a suite must be there.
+
+    Raises UsageError for a suite that is not complete: a member would be missing.
+    """
+    directory = runs.find(text, out)
+    if suite_files.is_suite(directory):
+        suite = suite_files.load(directory)[0]
+        if suite.status is not RunStatus.COMPLETE:
+            raise SteelyardError(f"{suite.suite_id}: the suite is {suite.status}: {suite.status_reason}")
+    return _members(directory)
 
 
 def _folders(path: Path, out: Path) -> list[Path]:

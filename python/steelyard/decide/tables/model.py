@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from steelyard._base import UsageError
+from steelyard.records import Parameter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +38,8 @@ class ResultColumn:
     """``higher`` or ``lower``."""
     conditions: str = ""
     """Tier and version under which it was measured; empty where the source names none."""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, compare=False)
+    """Settings of the runs; empty where the source names none."""
 
 
 @dataclass(frozen=True, slots=True)

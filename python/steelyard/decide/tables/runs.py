@@ -48,13 +48,21 @@ def table_of_runs(runs: Sequence[MachineRun], metrics: Mapping[str, str]) -> Mac
     missing: dict[str, dict[str, str]] = {}
     reservations: dict[tuple[str, str], str] = {}
     machines: dict[str, Machine] = {}
+    notes: list[str] = []
+    seen: dict[str, str] = {}
     for one in runs:
         name = one.name or name_of(one.machine)
+        if seen.setdefault(one.run.run_id, name) != name:
+            raise UsageError(
+                f"{one.run.run_id} is given as {seen[one.run.run_id]} and as {name}: one machine, two names",
+                hint="give each run once",
+            )
         machines.setdefault(name, one.machine)
         benchmark = one.run.benchmark
         value, reason = _value(one.run, metrics.get(benchmark, ""))
         if value is None:
             missing.setdefault(name, {})[benchmark] = reason
+            notes.append(f"{name}: {one.run.run_id} gives no value: {reason}.")
             continue
         column = _column(one.run, metrics[benchmark])
         known, first = columns.setdefault(benchmark, (column, one.run))
@@ -75,8 +83,6 @@ def table_of_runs(runs: Sequence[MachineRun], metrics: Mapping[str, str]) -> Mac
         )
         for name, machine in machines.items()
     )
-    lost = sum(len(why) for why in missing.values())
-    notes = [f"{lost} results without a value: runs that are invalid or incomplete."] if lost else []
     sources = tuple(dict.fromkeys(str(one.path) for one in runs if one.path is not None))
     return MachineTable(rows, tuple(column for column, _ in columns.values()), tuple(notes), sources)
 
@@ -131,7 +137,7 @@ def _column(run: Run, metric: str) -> ResultColumn:
     found = run.metrics[metric]
     version = ".".join(series_of(run.steelyard_version))
     conditions = f"tier {run.tier}, Steelyard {version}"
-    return ResultColumn(run.benchmark, found.unit, found.better or "higher", conditions)
+    return ResultColumn(run.benchmark, found.unit, found.better or "higher", conditions, run.parameters)
 
 
 def _check_alike(run: Run, first: Run, column: ResultColumn, known: ResultColumn) -> None:

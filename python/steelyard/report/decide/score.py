@@ -1,0 +1,189 @@
+"""The answer of ``steelyard score`` of several machines: their order, members, and how sure it is.
+
+In: a `Ranking`. Out: an `Answer`.
+"""
+
+from __future__ import annotations
+
+from steelyard.decide.ranking.ranking import MemberScore, RankedMachine, Ranking
+from steelyard.report import format as fmt
+from steelyard.report.answer import (
+    Answer,
+    Block,
+    Chart,
+    Column,
+    Figure,
+    Notes,
+    Section,
+    Series,
+    Table,
+    table,
+)
+
+_BARS_AT_MOST = 40
+_MEMBERS_AT_MOST = 12
+_SURE = 0.95
+
+
+def answer(found: Ranking, command: str, source: str) -> Answer:
+    """Return the answer."""
+    sections = [
+        Section("order", "Order", (_overall(found), _order(found))),
+        Section("members", "Scores by result", tuple(_members(found))),
+        Section("withheld", "Without a score", tuple(_withheld(found))),
+        Section("data", "Data", tuple(_data(found))),
+    ]
+    return Answer(
+        "Scores",
+        heading(found),
+        [section for section in sections if section.blocks],
+        lines=_sentences(found),
+        cautions=_cautions(found),
+        says_no=all(machine.ratio is None for machine in found.machines),
+        eyebrow="scores",
+        command=command,
+        source=source,
+    )
+
+
+def heading(found: Ranking) -> str:
+    """Return the answer in one line."""
+    known = [machine for machine in found.machines if machine.ratio is not None]
+    if not known:
+        return "No machine has an overall score."
+    first = known[0]
+    said = f"{first.name} is first with {_times(first)} {found.baseline}"
+    if len(known) < 2:
+        return f"{said}."
+    order = next((one for one in found.orders if one.first == first.name), None)
+    ahead = f"{(order.ratio - 1) * 100:.1f} % ahead of {known[1].name}" if order else f"then {known[1].name}"
+    if order is not None and order.probability is not None:
+        return f"{said}, {ahead} (probability of this order {fmt.quantity(order.probability, 'ratio')})."
+    return f"{said}, {ahead}."
+
+
+def _times(machine: RankedMachine) -> str:
+    if machine.low is None or machine.high is None:
+        return f"{machine.ratio:.3g}x"
+    return f"{machine.ratio:.3g}x ({machine.low:.3g} to {machine.high:.3g})"
+
+
+def _sentences(found: Ranking) -> list[str]:
+    counted = [name for name, weight in found.weights.items() if weight > 0]
+    equal = len(set(found.weights.values())) == 1
+    how = "" if equal else ", weighted"
+    return [f"Geometric mean of {fmt.several(len(counted), 'result')}{how}, over {found.baseline}."]
+
+
+def _cautions(found: Ranking) -> list[str]:
+    said = []
+    unsure = [one for one in found.orders if one.probability is not None and one.probability < _SURE]
+    if unsure:
+        pairs = [f"{one.first} and {one.second}" for one in unsure]
+        said.append(f"Not told apart: {fmt.listed(pairs)}.")
+    unknown = [one for one in found.orders if one.probability is None]
+    if unknown:
+        said.append(f"No probability of the order: {unknown[0].no_interval}.")
+    suspect = [
+        f"{member.name} on {machine.name}"
+        for machine in found.machines
+        for member in machine.members
+        if member.reservation
+    ]
+    if suspect:
+        said.append(f"Suspect results: {fmt.listed(suspect)}.")
+    return said
+
+
+def _overall(found: Ranking) -> Chart:
+    known = [machine for machine in found.machines if machine.ratio is not None][:_BARS_AT_MOST]
+    names = [machine.name for machine in reversed(known)]
+    return Chart(
+        "scores",
+        f"Overall score over {found.baseline}",
+        (
+            Series(
+                "score",
+                names,
+                [machine.ratio for machine in reversed(known)],
+                kind="bar",
+                low=[machine.low for machine in reversed(known)],
+                high=[machine.high for machine in reversed(known)],
+            ),
+        ),
+        x_kind="name",
+        horizontal=True,
+        from_zero=True,
+        height=max(220, 24 * len(known) + 90),
+        missing="" if known else "no machine has an overall score",
+        wide=True,
+    )
+
+
+def _order(found: Ranking) -> Table:
+    known = [machine for machine in found.machines if machine.ratio is not None]
+    has_spans = [machine.low is not None for machine in known if machine.name != found.baseline]
+    columns = [
+        Column("machine", is_text=True, is_whole=True),
+        Column("rank", "count"),
+        Column(f"score over {found.baseline}", is_answer=True),
+    ]
+    rows: list[list[object]] = [
+        [machine.name, machine.rank, Figure(machine.ratio, machine.low, machine.high)] for machine in known
+    ]
+    if any(machine.better_than_next is not None for machine in known):
+        columns.append(Column("better than the next", "ratio"))
+        for row, machine in zip(rows, known, strict=True):
+            row.append(machine.better_than_next)
+    if any(has_spans) and not all(has_spans):
+        columns.append(Column("no interval since", is_text=True, rank=3))
+        for row, machine in zip(rows, known, strict=True):
+            row.append("" if machine.name == found.baseline else machine.no_interval or "")
+    return table(columns, rows)
+
+
+def _members(found: Ranking) -> list[Block]:
+    names = list(found.weights)
+    if len(names) < 2:
+        return []
+    if len(names) <= _MEMBERS_AT_MOST:
+        equal = len(set(found.weights.values())) == 1
+        columns = [Column("machine", is_text=True, is_whole=True)]
+        columns += [
+            Column(name if equal else f"{name} ({fmt.plain(fmt.quantity(found.weights[name], 'ratio'))})")
+            for name in names
+        ]
+        rows = [
+            (machine.name, *(_figure(member) for member in machine.members)) for machine in found.machines
+        ]
+        return [table(columns, rows)]
+    columns = [
+        Column("machine", is_text=True, is_whole=True),
+        Column("lowest result", is_text=True),
+        Column("its score"),
+        Column("highest result", is_text=True),
+        Column("score of it"),
+    ]
+    rows = []
+    for machine in found.machines:
+        known = sorted(
+            (one for one in machine.members if one.ratio is not None), key=lambda one: one.ratio or 0
+        )
+        if known:
+            rows.append((machine.name, known[0].name, _figure(known[0]), known[-1].name, _figure(known[-1])))
+    return [table(columns, rows)]
+
+
+def _figure(member: MemberScore) -> Figure:
+    return Figure(member.ratio, member.low, member.high, missing=member.missing or "")
+
+
+def _withheld(found: Ranking) -> list[Block]:
+    rows = [(machine.name, machine.withheld) for machine in found.machines if machine.ratio is None]
+    columns = [Column("machine", is_text=True, is_whole=True), Column("reason", is_text=True)]
+    return [table(columns, rows)] if rows else []
+
+
+def _data(found: Ranking) -> list[Block]:
+    items = [*found.notes, *(f"{name}: {text}." for name, text in found.conditions.items())]
+    return [Notes(tuple(items))] if items else []
