@@ -172,5 +172,8 @@ def number_of(text: str, flag: str, *, least: float, most: float = 1e15) -> floa
     except ValueError:
         value = math.nan
     if not (least < value <= most):
-        raise UsageError(f"{flag} {text!r}: not a number above {least:g} and up to {most:g}")
+        raise UsageError(
+            f"{flag} {text!r}: not a number above {max(least, 0.0):g} and up to {most:g}",
+            hint="as 1000 or 1e6",
+        )
     return value

@@ -1,0 +1,52 @@
+"""``steelyard size`` as the parser has it, and its answer.
+
+In: a request. Out: an answer or one JSON document. Not here: reading curves (``curves``) and tables
+(``sources``), sizing (``decide.sizing``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import typer
+
+from steelyard.cli.output import examples
+from steelyard.cli.requests import command
+from steelyard.decide.sizing.request import SizeRequest
+
+_EXAMPLES = (
+    "steelyard size types.csv --curve curves.csv --rate 2e6",
+    "steelyard size types.csv --workload web_per_s --rate 1e5 --memory 24GiB --noise 3%",
+    "steelyard size types.csv --curve m7.large=runs/scale-tao --rate 5e5 --latency-limit 2ms",
+)
+
+
+def add_size(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    about = "Size machines for a workload: CPUs, memory, machine types and their cost for a rate."
+    made = command(SizeRequest, "steelyard.cli.decide.size:size_and_show", about)
+    app.command("size", epilog=examples(*_EXAMPLES))(made)
+
+
+def size_and_show(request: SizeRequest, given: Collection[str], *, report: Path | None, as_json: bool) -> int:
+    """Size machines; return the exit code."""
+    from steelyard._base import UsageError
+    from steelyard._base.documents import Paged
+    from steelyard.cli.decide.curves import measured_in
+    from steelyard.cli.decide.sources import table_of
+    from steelyard.cli.output import command_line, page_of, print_json, show_answer
+    from steelyard.decide.sizing.making import size
+    from steelyard.report.decide.size import answer
+
+    if "latency" in given and request.latency_limit is None:
+        raise UsageError("--latency is for --latency-limit", hint="as --latency-limit 5ms")
+    measured = measured_in(request.curves)
+    table = table_of(request) if request.sources else None
+    found = size(measured, table, request)
+    sources = [*request.sources, *request.curves]
+    said = answer(found, command=command_line(), source=", ".join(sources))
+    if as_json:
+        print_json(Paged(found, page_of(said, report)))
+        return int(said.says_no)
+    return show_answer(said, report)
