@@ -174,6 +174,19 @@ def _overall(
     return Outcome(found.low <= truth <= found.high, found.distance - truth, found.high - found.low)
 
 
+def _above_noise(random: Random, replicate: Replicate, count: int, correlation: float = 0.0) -> Outcome:
+    """One workload, measured twice: whether it is farther apart than the noise that is stated."""
+    sides = []
+    for _ in range(2):
+        metrics = {
+            name: values[0] * (1 + 0.05 * noise(random, count, correlation))
+            for name, values in _SEVERAL.items()
+        }
+        sides.append(_profile(metrics, replicate))
+    found = compare(*sides).overall
+    return Outcome(None if found.noise is None else found.distance > found.noise)
+
+
 _RUN_TO_RUN = "windows of one run do not know how another run differs; beside it stands that they do not"
 _WIDE = "distances near 0 are folded, so that the interval is wider than it says"
 
@@ -294,6 +307,19 @@ STATISTICS = (
                     note=_WIDE if moved < 0.05 else "",
                 )
                 for moved in (0.0, 0.1)
+            ),
+            Situation(
+                "the same workload, 5 repeats, farther apart than the noise stated",
+                Claim.FALSE,
+                partial(_above_noise, replicate=Replicate.REPEAT, count=5),
+                trials=500,
+                quick=100,
+            ),
+            Situation(
+                "the same workload, 30 windows, correlation 0.5, farther apart than the noise stated",
+                Claim.FALSE,
+                partial(_above_noise, replicate=Replicate.WINDOW, count=30, correlation=0.5),
+                trials=500,
             ),
             Situation(
                 "overall, 6 metrics, 5 repeats",
