@@ -27,4 +27,4 @@ class TableRequest:
         Path | None,
         Option("TOML file with units of columns and attributes of machines.", metavar="FILE.toml"),
     ] = None
-    runs: Annotated[Path, Option("Folder of runs, for their ids.", metavar="DIR")] = Path("runs")
+    runs: Annotated[Path, Option("Folder of earlier runs.", metavar="DIR")] = Path("runs")

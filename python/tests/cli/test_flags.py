@@ -38,6 +38,7 @@ DEPENDS = {
     "--from": "from when, or from which file",
     "--guard": "a change that may be seen, or a bound that ends a trial",
     "--hz": "what is said of the default",
+    "--interval": "of a measurement, in time, or of a share",
     "--job": "one or several",
     "--lower-is-better": "what has such a metric",
     "--metric": "what has metrics",
@@ -53,9 +54,13 @@ DEPENDS = {
     "--root": "whole trees, or /proc and /sys",
     "--rules": "where the rules are from",
     "--seed": "what is drawn",
+    "--sibling-worth": "a prediction, or sizes",
     "--start": "the first day of what",
     "--store": "whether it is new",
+    "--suite": "of runs, or of results",
+    "--weight": "of which mean",
     "--window": "of what",
+    "--workload": "one or several",
     "--work": "what is said of it",
 }
 """Flags whose help differs from command to command, and why: they name one thing all the same."""

@@ -24,7 +24,7 @@ _EXAMPLES = (
 
 def add_size(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Size machines for a workload: CPUs, memory, machine types and their cost for a rate."
+    about = "Find the CPUs, memory and machine types that serve a rate, and their cost."
     made = command(SizeRequest, "steelyard.cli.decide.size:size_and_show", about)
     app.command("size", epilog=examples(*_EXAMPLES))(made)
 

@@ -102,7 +102,7 @@ def choose(table: MachineTable, request: ChooseRequest) -> Choice:
         orders=tuple(_orders(table, first_ones, workloads, criterion, noise)),
         break_evens=tuple(_break_evens(table, first_ones, workloads, criterion, request)),
         hidden=tuple(
-            scores.hidden_members(machines, criterion, baseline.name, share_in(request.floor, "--floor"))
+            scores.hidden_members(machines, criterion, baseline.name, share_in(request.floor, "--shortfall"))
         ),
         suites=tuple(suites_shown),
         disagreements=tuple(disagreements),
@@ -249,11 +249,11 @@ def _criterion(
         criterion = Criterion(asked)
     except ValueError:
         names = ", ".join(Criterion)
-        raise UsageError(f"--by {asked!r} is none of {names}") from None
+        raise UsageError(f"--order-by {asked!r} is none of {names}") from None
     if criterion in missing:
         answered = [each.value for each in _BY_PREFERENCE if each not in missing]
         raise UsageError(
-            f"--by {asked}: {missing[criterion]}",
+            f"--order-by {asked}: {missing[criterion]}",
             hint=f"what is known: {', '.join(answered) or 'nothing for two machines'}",
         )
     return criterion, missing

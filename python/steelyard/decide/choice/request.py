@@ -37,7 +37,9 @@ Maintenance = Annotated[
 ]
 Noise = Annotated[
     str | None,
-    Option("Standard deviation of a result from run to run, for results of one run.", metavar="SHARE"),
+    Option(
+        "Relative standard deviation of a result, for machines without repeats, such as 2%.", metavar="SHARE"
+    ),
 ]
 
 
@@ -76,6 +78,7 @@ class ChooseRequest(TableRequest):
         str | None,
         Option(
             "What the order is by: perf, perf-per-watt or perf-per-cost (default: the last that is known).",
+            flag="--order-by",
             metavar="WHAT",
         ),
     ] = None
@@ -101,7 +104,11 @@ class ChooseRequest(TableRequest):
     ] = None
     floor: Annotated[
         str,
-        Option("Name machines that are this much below the baseline in one workload.", metavar="SHARE"),
+        Option(
+            "Name machines that are this much below the baseline in one workload.",
+            flag="--shortfall",
+            metavar="SHARE",
+        ),
     ] = "20%"
     noise: Noise = None
     improvement: Annotated[
@@ -130,7 +137,7 @@ class ChooseRequest(TableRequest):
 def share_in(text: str, flag: str, *, least: float = 0.0, most: float = 1.0) -> float:
     """Return a share: ``1%``, ``1 %`` or ``0.01``. Raises UsageError outside the bounds.
 
-    >>> share_in("1%", "--improvement"), share_in("0.25", "--floor")
+    >>> share_in("1%", "--improvement"), share_in("0.25", "--shortfall")
     (0.01, 0.25)
     """
     word = text.strip()

@@ -92,9 +92,15 @@ def test_a_demand_that_no_machine_meets_says_no(folder: Path) -> None:
         ([], "no machines"),
         (["nowhere.csv"], "nowhere.csv"),
         (["servers.csv", "--fleet", "10"], "--fleet is for --improvement"),
-        (["--improvement", "1%", "--by", "perf"], "--by is for the order of machines, not --improvement"),
-        (["servers.csv", "--by", "price"], "--by 'price' is none of perf, perf-per-watt, perf-per-cost"),
-        (["servers.csv", "--by", "perf-per-cost"], "what is known: perf-per-watt, perf"),
+        (
+            ["--improvement", "1%", "--order-by", "perf"],
+            "--order-by is for the order of machines, not --improvement",
+        ),
+        (
+            ["servers.csv", "--order-by", "price"],
+            "--order-by 'price' is none of perf, perf-per-watt, perf-per-cost",
+        ),
+        (["servers.csv", "--order-by", "perf-per-cost"], "what is known: perf-per-watt, perf"),
         (["servers.csv", "--baseline", "SKU5"], "unknown machine 'SKU5' (machines: SKU4"),
         (["servers.csv", "--demand", "django"], "--demand"),
         (["servers.csv", "--weight", "django_per_s=lots"], "--weight 'lots': not a number"),
@@ -128,6 +134,10 @@ def test_runs_of_two_machines_are_weighed_with_stated_prices(tmp_path: Path) -> 
 def test_suites_of_two_machines_are_weighed(tmp_path: Path) -> None:
     write_suite(tmp_path / "one", ("tao", "tax"))
     write_suite(tmp_path / "two", ("tao", "tax"), scale=2.0)
+    for manifest in (tmp_path / "two").glob("*/run.json"):
+        # A run of its own, not one run under two names.
+        run = json.loads(manifest.read_text())
+        manifest.write_text(json.dumps({**run, "run_id": f"{run['run_id']}-two"}))
     made = document("A=one", "B=two", folder=tmp_path)
     assert "tao" in [each["name"] for each in made["workloads"]]
     assert made["machines"][0]["name"] == "B"
