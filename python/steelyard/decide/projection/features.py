@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ GROUPS = ("processor", "family", "generation")
 _GROWS_FROM = 0.4
 """A result whose logarithm rises with that of the CPUs by this slope grows with the machine."""
 _LEVELS_AT_MOST = 12
+_FEW_FIGURES = 4
+"""Up to this many figures in one unit, their ratios are features too."""
+_SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
 _FEW_RESULTS = 3
 """Below this many results, processors' names are read for what they say."""
 _NO_FEATURES = frozenset(
@@ -111,11 +115,13 @@ def features_of(table: MachineTable, results: Sequence[str], group: str) -> Feat
     sizes = _attributes(table, size, columns, group)
     if len(results) < _FEW_RESULTS:
         _names(table, columns)
+    mixes = _pairs(table, results, columns)
     kept = [one for one in columns if _differs(one[2])]
     count = len(table.machines)
     anchors = [("", np.zeros(count)), *sizes, *((name, _filled(values, size)) for name, values in growing)]
     flat = [(name, _filled(values, size)) for name, _, values in kept if name in results]
     anchors += [one for one in flat if one[0] not in {name for name, _ in anchors}]
+    anchors += [(name, _filled(values, size)) for name, values in mixes]
     return Features(
         tuple(name for name, _, _ in kept),
         tuple(of for _, of, _ in kept),
@@ -152,6 +158,32 @@ def _attributes(
         named = [machine.text("processor") for machine in table.machines]
         columns += _words("vendor", [None if name is None else vendor_of(name) for name in named])
     return sizes
+
+
+def _pairs(
+    table: MachineTable, results: Sequence[str], columns: list[tuple[str, str, Floats]]
+) -> list[tuple[str, Floats]]:
+    """Add the ratios of figures in one unit where there are few; return anchors between two of them.
+
+    So power at part load is told from idle and full power.
+    """
+    units = {column.name: column.unit for column in table.results if column.name in results}
+    units |= {name: "w" for name in table.attributes if name.endswith("_w")}
+    names = [name for name in units if np.isfinite(table.values(name) if name in results else
+                                                    table.numbers(name)).sum() > 1]  # fmt: skip
+    if not 2 <= len(names) <= _FEW_FIGURES:
+        return []
+    mixes = []
+    for first, second in combinations(names, 2):
+        if units[first] != units[second]:
+            continue
+        a, b = (table.values(name) if name in results else table.numbers(name) for name in (first, second))
+        columns.append((f"{first} over {second}", first, _log(a) - _log(b)))
+        mixes += [
+            (f"{share:.0%} {first} and {1 - share:.0%} {second}", _log(share * a + (1 - share) * b))
+            for share in _SHARES
+        ]
+    return mixes
 
 
 def _names(table: MachineTable, columns: list[tuple[str, str, Floats]]) -> None:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from steelyard.decide.projection.explain import CHEAP, errors_of
 from steelyard.decide.projection.features import Features, Floats
-from steelyard.decide.projection.intervals import SiblingScores, scale_with_siblings, scores_for
-from steelyard.decide.projection.kriging import Covariance
+from steelyard.decide.projection.intervals import scale_with_siblings, scores_for
 from steelyard.decide.projection.learn import fit
 from steelyard.decide.projection.result import LearningPoint, NextMachine
+from steelyard.decide.projection.siblings import Siblings
 
 _DRAWS = 3
 _STEPS = (4, 6, 9, 12, 18, 26, 36, 50, 70, 100)
@@ -85,28 +85,27 @@ def next_machines(
     sizes: Floats,
     known: NDArray[np.bool_],
     half_widths: Floats,
-    expected: Floats,
-    covariance: Covariance,
-    scores: Sequence[tuple[SiblingScores, float]],
+    told: Siblings,
 ) -> list[NextMachine]:
     """Return the machines whose measurement narrows most intervals, the best of each group, best first.
 
-    ``half_widths`` and ``expected`` are logarithms by machine; ``scores`` are those of siblings, each with
-    its quantile.
+    ``half_widths`` are logarithms by machine.
     """
     found = []
-    quantiles = {one.count: value for one, value in scores}
+    quantiles = {one.count: value for one, value in told.quantiles}
     for group in np.unique(groups[~known]):
         open_ones = np.flatnonzero((groups == group) & ~known & np.isfinite(half_widths))
         mine = np.flatnonzero((groups == group) & known)
-        after = scores_for([one for one, _ in scores], len(mine) + 1)
+        after = scores_for([one for one, _ in told.quantiles], len(mine) + 1)
         if not len(open_ones) or after is None:
             continue
         best: tuple[float, int, Floats] | None = None
         for candidate in open_ones[np.argsort(sizes[open_ones])][:: max(1, len(open_ones) // 12)]:
             siblings = np.append(sizes[mine], sizes[candidate])
-            _, variance = covariance.predict(sizes[open_ones], siblings, np.zeros(len(siblings)))
-            widths = quantiles[after.count] * scale_with_siblings(expected[open_ones], variance, covariance)
+            _, variance = told.covariance.predict(sizes[open_ones], siblings, np.zeros(len(siblings)))
+            widths = quantiles[after.count] * scale_with_siblings(
+                told.expected[open_ones], variance, told.covariance
+            )
             widths = np.minimum(widths, half_widths[open_ones])
             widths[open_ones == candidate] = 0.0
             gain = float((half_widths[open_ones] - widths).sum())

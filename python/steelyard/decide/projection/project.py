@@ -29,9 +29,7 @@ from steelyard.decide.projection.intervals import (
     quantile,
     scale_with_siblings,
     scores_for,
-    sibling_scores,
 )
-from steelyard.decide.projection.kriging import Covariance, fit_covariance
 from steelyard.decide.projection.learn import Fold, Learner, Model, fit, folds_of, forward_folds, left_out
 from steelyard.decide.projection.problem import GEOMEAN, MODEL, Problem, Question, matches, problem_of
 from steelyard.decide.projection.result import (
@@ -41,6 +39,7 @@ from steelyard.decide.projection.result import (
     Projection,
     SiblingError,
 )
+from steelyard.decide.projection.siblings import Siblings, siblings_of
 from steelyard.decide.tables.model import MachineTable
 
 FOLDS = 12
@@ -60,11 +59,8 @@ class _Spans:
 
     of_new: Floats
     """Of machines as if their group were unknown."""
-    quantiles: tuple[tuple[SiblingScores, float], ...]
-    expected: Floats
-    """Expected absolute residual of each machine."""
-    covariance: Covariance | None
-    residuals: Floats
+    siblings: Siblings | None
+    """What machines of a group tell of each other."""
 
 
 def project(table: MachineTable, question: Question) -> Projection:
@@ -145,18 +141,19 @@ def _by_model(problem: Problem) -> Projection:
             now = (error.groups, error.median_error_ratio)
             needed = plan.groups_needed(learning, question.wanted_error_ratio, now)
     following = []
-    if spans.covariance is not None and (~known).any():
+    if spans.siblings is not None and (~known).any():
         following = plan.next_machines(
-            problem.table.names, groups, _sizes(features), known, half, spans.expected, spans.covariance,
-            spans.quantiles,
-        )  # fmt: skip
+            problem.table.names, groups, _sizes(features), known, half, spans.siblings
+        )
     return _projection(
         problem,
         MODEL,
         machines,
         error=error,
         groups=_group_errors(problem, outside, folds),
-        siblings=[_sibling_error(one) for one, _ in spans.quantiles],
+        siblings=[]
+        if spans.siblings is None
+        else [_sibling_error(one) for one, _ in spans.siblings.quantiles],
         suites=explain.compare_suites(
             problem.table,
             features,
@@ -202,20 +199,12 @@ def _spans(problem: Problem, features: Features, outside: Floats, folds: Sequenc
     expected = expected_residuals(features, np.where(judged, residuals, np.nan), groups, folds)
     usable = judged & np.isfinite(expected)
     found = quantile(np.abs(residuals[usable]) / expected[usable], groups[usable], confidence)
-    covariance = fit_covariance(residuals[usable], groups[usable], sizes[usable]) if usable.any() else None
-    quantiles = []
-    if covariance is not None:
-        for one in sibling_scores(
-            covariance, residuals[usable], expected[usable], groups[usable], sizes[usable]
-        ):
-            value = quantile(one.scores, one.groups, confidence)
-            if value is not None:
-                quantiles.append((one, value))
     fresh = ~problem.known
     if fresh.any() and usable.any():
         expected[fresh] = difficulty(features, residuals, groups, usable).of(features, fresh)
     widths = np.full(len(expected), np.nan) if found is None else found * expected
-    return _Spans(widths, tuple(quantiles), expected, covariance, np.where(judged, residuals, np.nan))
+    told = siblings_of(features, problem.target, outside, expected, groups, sizes, confidence)
+    return _Spans(widths, told)
 
 
 def _project_new(
@@ -228,32 +217,32 @@ def _project_new(
 ) -> tuple[Floats, Floats, list[tuple[str, ...]]]:
     """Return projections, half-widths and flags with those of machines whose target is unknown.
 
-    A machine with known siblings is projected by the mean of two: the model of all machines, and that of
-    other groups corrected by what the siblings' residuals say.
+    A machine with known siblings is projected by what they tell: by their law, or by the mean of two, the
+    model of all machines and that of other groups with the correction of the siblings.
     """
     logs, half = (one.copy() for one in so_far)
     known, groups, sizes = problem.known, problem.groups, _sizes(features)
     fresh = ~known
     logs[fresh] = final.predict(features, fresh)
     half[fresh] = spans.of_new[fresh]
-    if spans.covariance is not None:
-        for fold, model in zip(*learned, strict=True):
-            for group in np.unique(groups[fold.projected]):
-                mine = fresh & (groups == group)
-                siblings = fold.projected & (groups == group) & np.isfinite(spans.residuals)
-                if not mine.any() or not siblings.any():
-                    continue
-                mean, variance = spans.covariance.predict(
-                    sizes[mine], sizes[siblings], spans.residuals[siblings]
-                )
+    told = spans.siblings
+    for fold, model in zip(*learned, strict=True) if told is not None else ():
+        assert told is not None
+        for group in np.unique(groups[fold.projected]):
+            mine = fresh & (groups == group)
+            siblings = fold.projected & (groups == group) & np.isfinite(told.residuals)
+            if not mine.any() or not siblings.any():
+                continue
+            mean, variance = told.covariance.predict(sizes[mine], sizes[siblings], told.residuals[siblings])
+            if told.law is not None:
+                logs[mine] = told.law[mine] + mean
+            else:
                 logs[mine] = (logs[mine] + model.predict(features, mine) + mean) / 2
-                scores = scores_for([one for one, _ in spans.quantiles], int(siblings.sum()))
-                if scores is not None:
-                    value = next(value for one, value in spans.quantiles if one is scores)
-                    scale = scale_with_siblings(spans.expected[mine], variance, spans.covariance)
-                    half[mine] = np.fmin(half[mine], value * scale) if np.isfinite(half[mine]).all() else (
-                        value * scale
-                    )  # fmt: skip
+            scores = scores_for([one for one, _ in told.quantiles], int(siblings.sum()))
+            if scores is not None:
+                value = next(value for one, value in told.quantiles if one is scores)
+                width = value * scale_with_siblings(told.expected[mine], variance, told.covariance)
+                half[mine] = np.fmin(half[mine], width)
     beyond = np.zeros(len(logs))
     beyond[fresh] = final.beyond(features, fresh)
     half = half * (1.0 + np.maximum(beyond - _NEAR, 0.0) / np.log(2.0))
