@@ -243,6 +243,8 @@ def _of_curve(
     for cpus in curve.sizes(fit):
         latency, why = curve.latency_at(asked.latency, cpus)
         throughput = at_cpus(fit, cpus, asked.worth)
+        if fit.chosen is None:
+            throughput = of_repeats([curve.values[cpus]], asked.noise)
         points.append(Point(name, cpus, throughput, latency))
         if cpus == whole or not is_whole:
             share = curve.share_of(cpus, whole)
@@ -383,7 +385,7 @@ def _in_order(sizes: Sequence[Size], *, by_cost: bool) -> list[Size]:
     return [*near, *found[len(near) :]]
 
 
-def _key(one: Size, *, by_cost: bool) -> tuple[bool, float, float]:
+def _key(one: Size, *, by_cost: bool) -> tuple[bool, float, float, float]:
     count = one.count or 1
     cpus = math.inf if one.reserved_cpus is None else count * one.reserved_cpus
     if one.count is None and one.throughput.ops_per_s:
@@ -391,7 +393,14 @@ def _key(one: Size, *, by_cost: bool) -> tuple[bool, float, float]:
         cpus /= one.throughput.ops_per_s
     cost = one.cost if one.count is not None else one.cost_per_million
     first = (math.inf if cost is None else cost) if by_cost else cpus
-    return one.refused is not None, first, float(count)
+    # Where all of a machine is taken either way, more of it is used.
+    used = one.throughput.low or one.throughput.ops_per_s or 0.0
+    return one.refused is not None, first, float(count), -used
+        one.refused is not None,
+        first,
+        float(count),
+        -(one.throughput.low or one.throughput.ops_per_s or 0.0),
+    )
 
 
 def _cautions(

@@ -29,6 +29,7 @@ from steelyard.stats.scaling.choice import Figure as Parameter
 
 _ROWS = 20
 _LINES = 8
+_SAME = 0.0005
 _ROLES = ("blue", "orange", "green", "purple", "red", "sky", "yellow", "ink")
 
 
@@ -125,8 +126,8 @@ def _lines(found: Sizing) -> Iterator[str]:
 
 def _total(one: Size) -> str:
     parts = []
-    if one.cpus is not None and one.count is not None:
-        parts.append(f"{one.cpus * one.count:,} CPUs")
+    if one.reserved_cpus is not None and one.count is not None:
+        parts.append(f"{round(one.reserved_cpus * one.count):,} CPUs")
     if one.memory_bytes is not None and one.count is not None:
         parts.append(f"{fmt.quantity(round(one.memory_bytes * one.count), 'bytes')} of memory")
     return " and ".join(parts) or f"{one.count:,} machines"
@@ -138,11 +139,18 @@ def _second(best: Size, second: Size, found: Sizing) -> str:
         return f"{name_of(second)}{million}"
     said = f"{second.count:,} x {name_of(second)}"
     if best.cost and second.cost:
-        return f"{said}, {_percent(second.cost / best.cost - 1)} more cost"
+        return f"{said}, {_more(second.cost / best.cost - 1, 'cost')}"
     if best.cpus and second.cpus and best.count:
         more = second.count * (second.reserved_cpus or 0) / (best.count * (best.reserved_cpus or 1)) - 1
-        return f"{said}, {_percent(more)} more CPUs"
+        return f"{said}, {_more(more, 'CPUs')}"
     return said
+
+
+def _more(ratio: float, noun: str) -> str:
+    """Return how much more the second best takes; it may take a little less, with more machines."""
+    if abs(ratio) < _SAME:
+        return f"the same {noun}"
+    return f"{_percent(abs(ratio))} {'more' if ratio > 0 else 'less'} {noun}"
 
 
 def _sizes(found: Sizing) -> Iterator[Block]:

@@ -83,6 +83,14 @@ def test_siblings_are_an_edge_and_all_cpus_are_cheapest() -> None:
     assert eight.reserved_cpus == 16
 
 
+def test_a_curve_of_one_step_is_that_of_its_repeats() -> None:
+    one = SizeCurve("m", {1: [1000.0 * each for each in NOISE]}, Topology(1, 1, 1), source="c")
+    found = sized(Measured([one]), None, RATE)
+    assert found.recommended is not None
+    assert found.recommended.is_assured
+    assert found.without_edge == {"m": "one step only"}
+
+
 def test_a_latency_limit_refuses_the_siblings() -> None:
     found = sized(Measured([curve()]), types(), replace(RATE, latency_limit="1ms", power_price=0.1))
     assert found.recommended is not None
