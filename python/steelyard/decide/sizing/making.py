@@ -396,11 +396,6 @@ def _key(one: Size, *, by_cost: bool) -> tuple[bool, float, float, float]:
     # Where all of a machine is taken either way, more of it is used.
     used = one.throughput.low or one.throughput.ops_per_s or 0.0
     return one.refused is not None, first, float(count), -used
-        one.refused is not None,
-        first,
-        float(count),
-        -(one.throughput.low or one.throughput.ops_per_s or 0.0),
-    )
 
 
 def _cautions(
