@@ -177,6 +177,36 @@ def workloads(folder: Path, name: str) -> Path:
     return answered(["fidelity", *sides], folder / PAGE)
 
 
+def choice(folder: Path, name: str) -> Path:
+    """Write the page that chooses among machines whose names, results and processors are a file's own."""
+    header = [
+        "machine",
+        "processor",
+        "price_usd",
+        "budgeted_power_w",
+        f"web{name}_per_s",
+        f"batch{name}_per_s",
+    ]
+    rows = [[f"{side}{name}", name, "5000", "300", at, 100 - at] for side, at in (("a", 30), ("b", 40))]
+    with (folder / "machines.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([header, *rows])
+    words = ["--power-price", "0.1", "--order-by", "perf-per-watt"]
+    return answered(["choose", str(folder / "machines.csv"), *words], folder / PAGE)
+
+
+def sizing(folder: Path, name: str) -> Path:
+    """Write the page that sizes machines whose names are a file's own."""
+    steps = [(f"m{name}", 8, 2, cpus, 1000 * min(cpus, 8) + 30 * cpus) for cpus in (1, 2, 4, 8, 16)]
+    with (folder / "curves.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([("machine", "cores", "threads_per_core", "cpus", "ops_per_s"), *steps])
+    with (folder / "types.csv").open("w", newline="") as out:
+        csv.writer(out).writerows(
+            [("machine", "cpus", "price_per_hour_usd"), (f"m{name}", 16, 0.5), (f"other{name}", 8, 0.2)]
+        )
+    words = [str(folder / "types.csv"), "--curve", str(folder / "curves.csv"), "--rate", "1e5"]
+    return answered(["size", *words], folder / PAGE)
+
+
 def tuning(folder: Path, name: str) -> Path:
     """Write the page of a tuning: knobs, levels, files and reasons may be of the user's own."""
     names = _NAMED | dict.fromkeys(("about", "found", "knob", "level", "levels", "experiment", "template"))
@@ -195,6 +225,8 @@ KINDS = {
     "colocation": colocation,
     "matrix": matrix,
     "workloads": workloads,
+    "choice": choice,
+    "sizing": sizing,
     "tuning": tuning,
 }
 """How a page of each kind is written into a folder, from a name."""
