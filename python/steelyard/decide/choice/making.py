@@ -123,7 +123,13 @@ def _check(table: MachineTable) -> None:
             hint="give another machine's results; --improvement needs one machine at most",
         )
     if not table.results:
-        raise UsageError("the table has no results", hint="give a column with numbers, or runs")
+        lost = [
+            f"{name} of {machine.name}: {why}"
+            for machine in table.machines
+            for name, why in machine.missing.items()
+        ]
+        said = f": {lost[0]}" if lost else ""
+        raise UsageError(f"no machine has a result{said}", hint="give a column with numbers, or valid runs")
 
 
 def _suites(table: MachineTable, request: ChooseRequest) -> dict[str, list[Workload]]:

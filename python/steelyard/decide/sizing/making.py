@@ -80,6 +80,7 @@ def size(measured: Measured, table: MachineTable | None, request: SizeRequest) -
     machines = {} if table is None else {machine.name: machine for machine in table.machines}
     check_bounds(machines.values())
     column = _column(table, request, measured)
+    measured = _of_the_only_machine(measured, machines)
     _check_sources(measured, column, machines)
     memory, memory_source, edges, without = _memory(measured, asked)
     asked = replace(asked, memory=memory)
@@ -189,6 +190,18 @@ def _check_sources(
             f"no machine of the table has a curve: {', '.join(sorted(named)[:3])}",
             hint=f"name it as in the table: {', '.join(list(machines)[:3])}",
         )
+
+
+def _of_the_only_machine(measured: Measured, machines: Mapping[str, MeasuredMachine]) -> Measured:
+    """Return curves and sweeps without a name as those of the table's only machine."""
+    if len(machines) != 1:
+        return measured
+    (name,) = machines
+    return Measured(
+        [replace(curve, machine=curve.machine or name) for curve in measured.curves],
+        [replace(sweep, machine=sweep.machine or name) for sweep in measured.loads],
+        [replace(sweep, machine=sweep.machine or name) for sweep in measured.memories],
+    )
 
 
 def _named(measured: Measured) -> set[str]:

@@ -150,7 +150,8 @@ def _more(ratio: float, noun: str) -> str:
     """Return how much more the second best takes; it may take a little less, with more machines."""
     if abs(ratio) < _SAME:
         return f"the same {noun}"
-    return f"{_percent(abs(ratio))} {'more' if ratio > 0 else 'less'} {noun}"
+    less = "less" if noun == "cost" else "fewer"
+    return f"{_percent(abs(ratio))} {'more' if ratio > 0 else less} {noun}"
 
 
 def _sizes(found: Sizing) -> Iterator[Block]:

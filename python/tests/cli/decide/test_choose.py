@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.records import Check, Level, Verdict
 from tests.calling import call
 from tests.cli.suites import write_suite
 from tests.cli.test_documents import hold
@@ -107,7 +108,7 @@ def test_a_demand_that_no_machine_meets_says_no(folder: Path) -> None:
         (["servers.csv", "--headroom", "2000%"], "--headroom is for --demand"),
         (["servers.csv", "--demand", "django_per_s=9", "--headroom", "2000%"], "--headroom '2000%'"),
         (["--improvement", "x"], "--improvement 'x': not a share"),
-        (["prices.csv", "--power-price", "0.1"], "no results"),
+        (["prices.csv", "--power-price", "0.1"], "no machine has a result"),
     ],
 )
 def test_wrong_arguments_are_one_line(words: list[str], said: str, folder: Path) -> None:
@@ -129,6 +130,16 @@ def test_runs_of_two_machines_are_weighed_with_stated_prices(tmp_path: Path) -> 
     assert [one["name"] for one in made["machines"]] == ["new", "old"]
     assert made["workloads"][0]["conditions"].startswith("tier ")
     assert made["orders"][0]["ratio"] > 1
+
+
+def test_machines_whose_runs_are_all_invalid_are_refused_with_the_reason(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        invalid = Verdict.of([Check(id="x", level=Level.INVALID, claim="another program used the CPUs")])
+        changes = {"run_id": name, "verdict": invalid}
+        write_run(tmp_path / name, changes=changes)
+    done = call("choose", "A=a", "B=b", folder=tmp_path)
+    assert done.returncode == 2
+    assert "no machine has a result: tao of A: the result is invalid: another program used" in done.stderr
 
 
 def test_suites_of_two_machines_are_weighed(tmp_path: Path) -> None:

@@ -91,6 +91,13 @@ def test_a_curve_of_one_step_is_that_of_its_repeats() -> None:
     assert found.without_edge == {"m": "one step only"}
 
 
+def test_a_curve_without_a_name_is_that_of_the_only_machine() -> None:
+    found = sized(Measured([curve(machine="")]), types(), replace(RATE, power_price=0.1))
+    assert found.recommended is not None
+    assert found.recommended.machine == "m"
+    assert found.recommended.cost is not None
+
+
 def test_a_latency_limit_refuses_the_siblings() -> None:
     found = sized(Measured([curve()]), types(), replace(RATE, latency_limit="1ms", power_price=0.1))
     assert found.recommended is not None
