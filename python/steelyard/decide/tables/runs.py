@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from steelyard._base import UsageError
 from steelyard.decide.baseline import difference
@@ -36,6 +37,8 @@ class MachineRun:
     name: str = ""
     """What the user calls the machine; by default its host name, or its processor and CPUs."""
     path: Path | None = None
+    power_w: float | None = None
+    """Mean power of its processors in the measure phase, W; None where no energy was counted."""
 
 
 def table_of_runs(runs: Sequence[MachineRun], metrics: Mapping[str, str]) -> MachineTable:
@@ -47,6 +50,7 @@ def table_of_runs(runs: Sequence[MachineRun], metrics: Mapping[str, str]) -> Mac
     values: dict[str, dict[str, list[tuple[str, float]]]] = {}
     missing: dict[str, dict[str, str]] = {}
     reservations: dict[tuple[str, str], str] = {}
+    powers: dict[str, dict[str, list[float]]] = {}
     machines: dict[str, Machine] = {}
     notes: list[str] = []
     seen: dict[str, str] = {}
@@ -68,13 +72,15 @@ def table_of_runs(runs: Sequence[MachineRun], metrics: Mapping[str, str]) -> Mac
         known, first = columns.setdefault(benchmark, (column, one.run))
         _check_alike(one.run, first, column, known)
         values.setdefault(name, {}).setdefault(benchmark, []).append((_session(one.run), value))
+        if one.power_w is not None:
+            powers.setdefault(name, {}).setdefault(f"{benchmark}_power_w", []).append(one.power_w)
         if one.run.verdict is not None and one.run.verdict.level is Level.SUSPECT:
             claims = "; ".join(check.claim.rstrip(".") for check in one.run.verdict.reasons)
             reservations[name, benchmark] = f"suspect: {claims}"
     rows = tuple(
         MeasuredMachine(
             name,
-            attributes_of(machine),
+            attributes_of(machine) | {key: fmean(watts) for key, watts in powers.get(name, {}).items()},
             {
                 benchmark: _measurement(found, reservations.get((name, benchmark), ""))
                 for benchmark, found in values.get(name, {}).items()
@@ -83,6 +89,10 @@ def table_of_runs(runs: Sequence[MachineRun], metrics: Mapping[str, str]) -> Mac
         )
         for name, machine in machines.items()
     )
+    if powers:
+        notes.append(
+            f"Power of {', '.join(powers)} is that of the processor packages (RAPL), not of whole servers."
+        )
     sources = tuple(dict.fromkeys(str(one.path) for one in runs if one.path is not None))
     return MachineTable(rows, tuple(column for column, _ in columns.values()), tuple(notes), sources)
 
