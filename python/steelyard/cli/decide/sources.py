@@ -14,6 +14,7 @@ from steelyard._base import SteelyardError, UsageError
 from steelyard.bench import declaration, runs
 from steelyard.bench.manifest import MANIFEST, SUITE
 from steelyard.bench.suites import suite as suite_files
+from steelyard.cli.decide.power import power_of
 from steelyard.decide.request import TableRequest
 from steelyard.decide.tables.columns import Declarations, read_declarations
 from steelyard.decide.tables.delimited import read_delimited
@@ -30,18 +31,22 @@ def table_of(request: TableRequest) -> MachineTable:
     if not request.sources:
         raise UsageError("no machines", hint="give CSV files, runs, suites, or folders of runs")
     declared = Declarations() if request.columns is None else read_declarations(request.columns)
-    tables, found = [], []
+    files: list[Path] = []
+    found: list[MachineRun] = []
     for text in request.sources:
         name, path = _split(text)
         if path.is_file() and path.name not in (MANIFEST, SUITE):
             if name:
                 raise UsageError(f"{text}: a file names its machines itself", hint="give its path alone")
-            tables.append(read_delimited(path, declared))
+            if any(path.samefile(one) for one in files):
+                raise UsageError(f"{path} is given twice", hint="its repeats would count twice")
+            files.append(path)
         else:
             found += [_run(folder, name) for folder in _folders(path, request.runs)]
+    tables = read_delimited(files, declared)
     if found:
         tables.append(table_of_runs(found, _metrics(found)).with_attributes(declared.machines))
-    return together(tables)
+    return together(tables, declared)
 
 
 def is_one_run(text: str, out: Path) -> bool:
@@ -91,7 +96,8 @@ def _members(directory: Path) -> list[Path]:
 
 
 def _run(folder: Path, name: str) -> MachineRun:
-    return MachineRun(runs.load(folder), records.read(Machine, folder / MACHINE_FILE), name, folder)
+    run, machine = runs.load(folder), records.read(Machine, folder / MACHINE_FILE)
+    return MachineRun(run, machine, name, folder, power_of(folder))
 
 
 def _metrics(found: Iterable[MachineRun]) -> dict[str, str]:

@@ -3,7 +3,7 @@
     [columns.rps]
     unit = "1/s"            # or kB/s, MiB, ms, GHz, W, ...
     better = "higher"       # or "lower"
-    is = "result"           # or "attribute", "skip"
+    is = "result"           # or "attribute", "machine", "session", "skip"
     name = "web_per_s"      # another name
 
     [machines."c8g.large"]  # attributes that the table has not
@@ -40,8 +40,16 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "family": ("instance_family", "machine_family"),
     "generation": ("gen",),
     "year": ("date", "available", "hw_avail", "availability", "released", "release_date"),
-    "cpus": ("vcpus", "vcpu", "logical_cpus", "hardware_threads", "enabled_threads"),
-    "cores": ("physical_cores", "enabled_cores", "total_cores"),
+    "cpus": (
+        "vcpus",
+        "vcpu",
+        "cpu_count",
+        "vcpu_count",
+        "logical_cpus",
+        "hardware_threads",
+        "enabled_threads",
+    ),
+    "cores": ("core_count", "physical_cores", "enabled_cores", "total_cores"),
     "threads_per_core": ("smt",),
     "sockets": ("chips", "enabled_chips"),
     "numa_nodes": (),
@@ -95,9 +103,10 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 """Columns that say where a value belongs."""
 
 _UNITS: Mapping[str, tuple[str, float]] = {
-    "ns": ("s", 1e-9), "us": ("s", 1e-6), "ms": ("s", 1e-3), "s": ("s", 1.0), "seconds": ("s", 1.0),
+    "ns": ("s", 1e-9), "us": ("s", 1e-6), "ms": ("s", 1e-3), "s": ("s", 1.0), "sec": ("s", 1.0),
+    "seconds": ("s", 1.0), "minutes": ("s", 60.0), "hours": ("s", 3600.0),
     "hz": ("hz", 1.0), "mhz": ("hz", 1e6), "ghz": ("hz", 1e9),
-    "w": ("w", 1.0), "watts": ("w", 1.0), "mw": ("w", 1e-3), "kw": ("w", 1e3),
+    "w": ("w", 1.0), "watts": ("w", 1.0), "kw": ("w", 1e3),
     "bytes": ("bytes", 1.0), "b": ("bytes", 1.0), "kb": ("bytes", 1e3), "mb": ("bytes", 1e6),
     "gb": ("bytes", 1e9), "tb": ("bytes", 1e12), "kib": ("bytes", 2.0**10), "mib": ("bytes", 2.0**20),
     "gib": ("bytes", 2.0**30), "tib": ("bytes", 2.0**40),
@@ -106,16 +115,30 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "ops": ("1", 1.0), "kops": ("1", 1e3), "mops": ("1", 1e6),
     "1": ("1", 1.0), "count": ("1", 1.0), "score": ("1", 1.0), "": ("1", 1.0),
     "bits": ("bits", 1.0), "mbit": ("bits", 1e6), "gbit": ("bits", 1e9),
-    "rps": ("1/s", 1.0), "qps": ("1/s", 1.0), "krps": ("1/s", 1e3),
+    "rps": ("1/s", 1.0), "qps": ("1/s", 1.0), "krps": ("1/s", 1e3), "kqps": ("1/s", 1e3),
 }  # fmt: skip
 """Units as people write them, with the unit of records and the factor to it. ``/s`` may follow."""
 
 _CURRENCIES = frozenset(
     ["usd", "eur", "gbp", "jpy", "cny", "inr", "chf", "cad", "aud", "sek", "nok", "dkk", "krw", "brl"]
 )
-_PER_SECOND = ("/s", "_per_s", "/sec", "_per_sec", "_per_second", "ps")
+_BY_CASE: Mapping[str, tuple[str, float]] = {"mW": ("w", 1e-3), "MW": ("w", 1e6)}
+"""Units that only their capitals tell from each other."""
+_PREFIXES: Mapping[str, float] = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_COUNTED = frozenset(
+    [
+        "request", "req", "operation", "op", "query", "querie", "transaction", "tx", "call", "message", "msg",
+        "item", "event", "iteration", "frame", "image", "token", "page", "packet", "flop", "instruction",
+        "job", "run",
+    ]
+)  # fmt: skip
+"""What is counted in a second."""
+_PER_SECOND = ("/s", "_per_s", "/sec", "_per_sec", "_per_second", "/second")
+UNITS_LIKE = "such as 1/s, MB/s, ms, W, score"
+"""What to write for an unknown unit."""
 _LOWER = re.compile(r"(?:^|_)(?:latency|time|duration|delay|elapsed|p\d+|misses)(?:_|$)")
-_COSTS = ("w", "joule")
+_LESS = ("s", "w", "joule")
+"""Units of which less is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +178,28 @@ def unit_of(text: str) -> Unit | None:
     >>> unit_of("MB/s"), unit_of("ms")
     (Unit(name='bytes/s', factor=1000000.0), Unit(name='s', factor=0.001))
     """
-    word = text.strip().lower()
+    text = _plain(text.strip())
+    if text in _BY_CASE:
+        return Unit(*_BY_CASE[text])
+    word = text.lower()
     if word in _UNITS:
         return Unit(*_UNITS[word])
-    for ending in _PER_SECOND[:-1]:
-        base = word.removesuffix(ending)
-        if base != word and base in _UNITS:
-            name, factor = _UNITS[base]
-            return Unit(f"{name}/s", factor)
-    return Unit("1/s") if word.endswith("/s") and word[:-2].isalpha() else None
+    base = next((word.removesuffix(ending) for ending in _PER_SECOND if word.endswith(ending)), None)
+    if base is None:
+        return None
+    if base in _UNITS:
+        name, factor = _UNITS[base]
+        return Unit(f"{name}/s", factor)
+    if base.removesuffix("s") in _COUNTED:
+        return Unit("1/s")
+    if base[:1] in _PREFIXES and base[1:].removesuffix("s") in _COUNTED:
+        return Unit("1/s", _PREFIXES[base[0]])
+    return None
+
+
+def _plain(text: str) -> str:
+    """Return a unit's text without the sign for micro, of which there are two."""
+    return text.replace("\N{MICRO SIGN}", "u").replace("\N{GREEK SMALL LETTER MU}", "u")
 
 
 def kind_of(header: str, *, is_number: bool, declared: Mapping[str, Any] | None = None) -> ColumnKind:
@@ -175,7 +211,12 @@ better='higher', currency='')
     >>> kind_of("web_1k_per_s", is_number=True).role
     'measured'
     """
-    word = re.sub(r"[^a-z0-9%]+", "_", header.strip().lower()).strip("_")
+    word = _word(header)
+    if word.endswith("_mw") and "unit" not in (declared or {}):
+        raise UsageError(
+            f"column {header!r}: mW or MW?",
+            hint="name it with _w, or say its unit in a TOML file: --columns FILE",
+        )
     currency = next((part for part in word.split("_") if part in _CURRENCIES), "")
     if currency and any(noun in word for noun in ("price", "cost", "capex", "maintenance")):
         word = "_".join(part for part in word.split("_") if part != currency)
@@ -183,27 +224,42 @@ better='higher', currency='')
     return found if declared is None else _declared(found, header, declared)
 
 
+def _word(header: str) -> str:
+    """Return a header in small letters, with one way to write units: ``Read (MB/s)`` as ``read_mb_per_s``."""
+    word = re.sub(r"/s(?:ec(?:ond)?)?(?![a-z])", "_per_s", _plain(header).strip().lower())
+    word = re.sub(r"[^a-z0-9%]+", "_", word).strip("_")
+    return re.sub(r"_([kmgt]i?b|[mg]bit)_s$", r"_\1_per_s", word)
+
+
 def _by_name(word: str, header: str, *, is_number: bool) -> ColumnKind:
+    if word == "cpu" and is_number:
+        word = "cpus"
     for role, names in _NAMES.items():
         if word in names:
             return ColumnKind(word if role == MACHINE else role, role)
     stem, unit = _split(word)
     for name, others in ATTRIBUTES.items():
-        if word in (name, *others) or (stem in (_split(name)[0], *others) and _fits(name, unit)):
+        named = unit.name != "1" and stem in (_split(name)[0], *others) and _fits(name, unit)
+        if named or word in (name, *others):
             return ColumnKind(name, "attribute", _attribute_unit(name, word, unit))
     if not is_number:
         return ColumnKind(word, "attribute")
     if unit.name == "w":
-        return ColumnKind(word, "attribute", unit)
-    lower = unit.name in ("s", *_COSTS) or (_LOWER.search(word) is not None and not unit.name.endswith("/s"))
-    return ColumnKind(header.strip(), "measured", unit, "lower" if lower else "higher")
+        return ColumnKind(f"{stem}_w", "attribute", unit)
+    return ColumnKind(header.strip(), "measured", unit, better_of(word, unit))
+
+
+def better_of(name: str, unit: Unit) -> str:
+    """Return whether more or less of a result is better, by its unit and its name."""
+    lower = unit.name in _LESS or (unit.name == "1" and _LOWER.search(_word(name)) is not None)
+    return "lower" if lower else "higher"
 
 
 def _split(word: str) -> tuple[str, Unit]:
     """Return a column's name without its unit, and the unit."""
     per_s = word.removesuffix("_per_s").removesuffix("_per_sec").removesuffix("_per_second")
     stem, _, last = per_s.rpartition("_")
-    found = _UNITS.get(last) if stem else None
+    found = _UNITS.get(last) if stem and not stem.endswith("_per") else None
     if per_s != word:
         return (stem, Unit(f"{found[0]}/s", found[1])) if found else (per_s, Unit("1/s"))
     return (stem, Unit(*found)) if found else (word, Unit("1"))
@@ -225,16 +281,19 @@ def _attribute_unit(name: str, word: str, unit: Unit) -> Unit:
 
 def _declared(found: ColumnKind, header: str, declared: Mapping[str, Any]) -> ColumnKind:
     role = declared.get("is")
-    roles = {"result": "measured", "attribute": "attribute", "skip": "skip", "machine": MACHINE}
+    roles = {
+        "result": "measured", "attribute": "attribute", "skip": "skip", "machine": MACHINE, "session": SESSION
+    }  # fmt: skip
     if role is not None:
         if role not in roles:
             raise UsageError(f"columns.{header}.is: {role!r} is none of {', '.join(roles)}")
-        found = replace(found, role=roles[role])
+        name = header.strip() if role == "result" else MACHINE if role == "machine" else found.name
+        found = replace(found, role=roles[role], name=name)
     if (unit := declared.get("unit")) is not None:
         known = unit_of(str(unit))
         if known is None:
-            raise UsageError(f"columns.{header}.unit: unknown unit {unit!r}", hint="such as 1/s, MB/s, ms, W")
-        found = replace(found, unit=known)
+            raise UsageError(f"columns.{header}.unit: unknown unit {unit!r}", hint=UNITS_LIKE)
+        found = replace(found, unit=known, better=better_of(header, known))
     if (better := declared.get("better")) is not None:
         if better not in ("higher", "lower"):
             raise UsageError(f"columns.{header}.better: {better!r} is neither higher nor lower")

@@ -2,225 +2,163 @@
 
 In: a file with a header. Out: a `MachineTable`. Columns are told by their names (``columns``); a long file
 has columns for machine, result and value. Rows of one machine are its repeats, by ``session`` where there is
-such a column.
+such a column; so are the figures of its power, of which the median is kept.
 
 Invariants: a cell without a number has a reason; a value of 0 or below is no result and is noted; a machine
 with two processors is refused.
+
+Not here: what a cell holds (``cells``), what a column is (``columns``).
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from steelyard._base import RecordError, UsageError, read_regular, text_of
+from steelyard.decide.tables.cells import brief, is_almost_number, is_nothing, number_in, price_in, year_in
 from steelyard.decide.tables.columns import (
+    ATTRIBUTES,
     BETTER,
     MACHINE,
     RESULT,
     SESSION,
     TEXTS,
     UNIT,
+    UNITS_LIKE,
     VALUE,
     ColumnKind,
     Declarations,
+    Unit,
+    better_of,
     kind_of,
     unit_of,
 )
-from steelyard.decide.tables.model import (
-    Attribute,
-    MachineTable,
-    MeasuredMachine,
-    Measurement,
-    ResultColumn,
-)
+from steelyard.decide.tables.gathering import Reading
+from steelyard.decide.tables.model import Attribute, MachineTable, ResultColumn
 
 BYTES_AT_MOST = 256 << 20
-_NOTHING = frozenset(["", "-", "--", "na", "n/a", "nan", "none", "null", "nc", "missing", "unknown"])
-_MONTHS = {
-    name: at
-    for at, name in enumerate(
-        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-    )
-}
 _MOSTLY = 0.5
 """A column of which more cells than this are numbers holds numbers; what else stands in it is missing."""
 
 
-@dataclass
-class _Cell:
-    """What was gathered of one machine's result."""
-
-    by_session: dict[str, list[float]] = field(default_factory=dict)
-    reason: str = ""
-
-
-@dataclass
-class _Gathered:
-    """What was gathered of one machine."""
-
-    attributes: dict[str, Attribute] = field(default_factory=dict)
-    cells: dict[str, _Cell] = field(default_factory=dict)
-
-
-@dataclass
-class _Reading:
-    """One file as it is read."""
-
-    path: str
-    declarations: Declarations
-    machines: dict[str, _Gathered] = field(default_factory=dict)
-    results: dict[str, ResultColumn] = field(default_factory=dict)
-    not_results: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def attribute(self, machine: str, name: str, value: Attribute) -> None:
-        """Note an attribute. Raises UsageError where the machine has another value already."""
-        known = self.machines.setdefault(machine, _Gathered()).attributes
-        if name in known and known[name] != value:
-            raise UsageError(
-                f"{self.path}: machine {machine!r} has two values of {name}: {known[name]} and {value}",
-                hint="rows of one machine are its repeats: give other machines other names",
-            )
-        known[name] = value
-
-    def value(self, machine: str, column: ResultColumn, text: str, factor: float, session: str) -> None:
-        """Note what stands in a cell."""
-        cell = self.machines.setdefault(machine, _Gathered()).cells.setdefault(column.name, _Cell())
-        value = number_in(text)
-        if value is None:
-            cell.reason = cell.reason or (
-                "the cell is empty" if is_nothing(text) else f"{text!r} is no number"
-            )
-            if not is_nothing(text):
-                self.not_results[column.name, "a text"] += 1
-        elif value <= 0:
-            kind = "0" if value == 0 else "a negative value"
-            cell.reason = cell.reason or f"{text} is no result"
-            self.not_results[column.name, kind] += 1
-        else:
-            cell.by_session.setdefault(session, []).append(value * factor)
-
-    def table(self) -> MachineTable:
-        """Return what was read."""
-        for name, attributes in self.declarations.machines.items():
-            if name in self.machines:
-                self.machines[name].attributes.update(attributes)
-        machines = tuple(_machine(name, gathered) for name, gathered in self.machines.items())
-        notes = [
-            f"{name}: {kind} on {count:,} of {len(machines):,} machines, taken as missing."
-            for (name, kind), count in sorted(self.not_results.items())
-        ]
-        kept = [column for column in self.results.values() if any(column.name in m.results for m in machines)]
-        return MachineTable(machines, tuple(kept), tuple(notes), (self.path,))
-
-
-def _machine(name: str, gathered: _Gathered) -> MeasuredMachine:
-    results, missing = {}, {}
-    for result, cell in gathered.cells.items():
-        if cell.by_session:
-            results[result] = Measurement(tuple(tuple(values) for values in cell.by_session.values()))
-        else:
-            missing[result] = cell.reason
-    return MeasuredMachine(name, gathered.attributes, results, missing)
-
-
-def is_nothing(text: str) -> bool:
-    """Whether a cell says that it holds nothing."""
-    return text.strip().lower() in _NOTHING
-
-
-def number_in(text: str) -> float | None:
-    """Return the finite number that a cell holds, None where it holds none.
-
-    >>> number_in(" 1e3 "), number_in("1_000"), number_in("inf")
-    (1000.0, None, None)
-    """
-    if "_" in text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def year_in(text: str) -> float | None:
-    """Return a date as a year with its fraction, None for what is no date.
-
-    >>> year_in("2021-07"), year_in("Jan-2019"), year_in("2020"), year_in("soon")
-    (2021.5, 2019.0, 2020.0, None)
-    """
-    year = re.search(r"(?<!\d)(19[5-9]\d|20\d\d)(?!\d)", text)
-    if year is None:
-        return None
-    month = re.search(r"[a-z]{3}", text.lower())
-    if month is not None and month[0] in _MONTHS:
-        return int(year[0]) + _MONTHS[month[0]] / 12
-    digits = re.match(r"\s*\d{4}[-/](\d{1,2})", text)
-    number = int(digits[1]) if digits else 1
-    return int(year[0]) + (number - 1) / 12 if 1 <= number <= 12 else None
-
-
-def read_delimited(path: Path, declarations: Declarations | None = None) -> MachineTable:
-    """Return the table of a CSV file. Raises UsageError for one that is none."""
-    try:
-        text = text_of(read_regular(path, at_most_bytes=BYTES_AT_MOST), str(path)).removeprefix("\ufeff")
-    except RecordError as error:
-        raise UsageError(error.message) from error
-    return parse_delimited(text, str(path), declarations or Declarations())
+def read_delimited(paths: Sequence[Path], declarations: Declarations | None = None) -> list[MachineTable]:
+    """Return the tables of CSV files. Raises UsageError for one that is none."""
+    declared = declarations or Declarations()
+    tables, used = [], set()
+    for path in paths:
+        try:
+            text = text_of(read_regular(path, at_most_bytes=BYTES_AT_MOST), str(path)).removeprefix("\ufeff")
+        except RecordError as error:
+            raise UsageError(error.message, hint=error.hint) from error
+        reading = _read(text, str(path), declared)
+        tables.append(reading.table())
+        used |= reading.used
+    _check_used(declared, used, ", ".join(str(path) for path in paths))
+    return tables
 
 
 def parse_delimited(text: str, path: str, declarations: Declarations) -> MachineTable:
     """Return the table that the text of a CSV file holds. Raises UsageError."""
+    reading = _read(text, path, declarations)
+    _check_used(declarations, reading.used, path)
+    return reading.table()
+
+
+def _check_used(declarations: Declarations, used: set[str], where: str) -> None:
+    unknown = next((name for name in declarations.columns if name not in used), None)
+    if unknown is not None and where:
+        raise UsageError(
+            f"{where}: there is no column {unknown!r}", hint="columns are called as in the header"
+        )
+
+
+def _read(text: str, path: str, declarations: Declarations) -> Reading:
     header, rows = _rows(text, path)
-    columns = [[row[at] for _, row in rows] for at in range(len(header))]
-    kinds = [
-        kind_of(name, is_number=_is_number(cells), declared=declarations.columns.get(name))
-        for name, cells in zip(header, columns, strict=True)
-    ]
-    unknown = [name for name in declarations.columns if name not in header]
-    if unknown:
-        raise UsageError(f"{path}: there is no column {unknown[0]!r}", hint=f"columns: {', '.join(header)}")
-    reading = _Reading(path, declarations)
-    if VALUE in (roles := [kind.role for kind in kinds]) and RESULT in roles:
-        _read_long(reading, kinds, rows)
-    else:
+    reading = Reading(path, declarations)
+    header, rows = _without_nameless(reading, header, rows)
+    if not rows:
+        raise UsageError(f"{path}: there is no machine in it", hint="write a row for each machine")
+    columns = list(zip(*(row for _, row in rows), strict=True))
+    reading.used.update(name for name in declarations.columns if name in header)
+    try:
         kinds = [
-            _as_column(kind, cells, name) for kind, cells, name in zip(kinds, columns, header, strict=True)
+            kind_of(name, is_number=_is_number(cells), declared=declarations.columns.get(name))
+            for name, cells in zip(header, columns, strict=True)
         ]
+    except UsageError as error:
+        raise UsageError(f"{path}: {error.message}", hint=error.hint) from error
+    if VALUE in (roles := [kind.role for kind in kinds]) and RESULT in roles:
+        _read_long(reading, kinds, header, rows)
+    else:
+        declared = declarations.columns
+        kinds = [
+            _as_column(kind, cells, name, is_declared=name in declared)
+            for kind, cells, name in zip(kinds, columns, header, strict=True)
+        ]
+        _note_almost_numbers(reading, kinds, columns, header)
         _read_wide(reading, kinds, rows)
-    table = reading.table()
-    if not table.machines:
-        raise UsageError(f"{path}: there is no machine in it")
-    strangers = [name for name in declarations.machines if name not in reading.machines]
-    told = [f"{name} of [machines] is not in the table." for name in strangers]
-    return table.with_notes(told)
+    return reading
+
+
+def _without_nameless(
+    reading: Reading, header: list[str], rows: list[tuple[int, list[str]]]
+) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the columns that have a name: spreadsheets write others, empty or with the rows' numbers."""
+    if all(header):
+        return header, rows
+    kept = [at for at, name in enumerate(header) if name]
+    holding = [
+        at + 1 for at, name in enumerate(header) if not name and any(row[at].strip() for _, row in rows)
+    ]
+    if holding:
+        reading.notes.append(f"Column {', '.join(map(str, holding))} has no name: skipped.")
+    return [header[at] for at in kept], [(line, [row[at] for at in kept]) for line, row in rows]
+
+
+def _note_almost_numbers(
+    reading: Reading, kinds: Sequence[ColumnKind], columns: Sequence[Sequence[str]], header: Sequence[str]
+) -> None:
+    """Note a column that would be a result if its numbers could be read."""
+    for kind, cells, name in zip(kinds, columns, header, strict=True):
+        if kind.role != "attribute" or kind.name in ATTRIBUTES:
+            continue
+        known = [cell for cell in cells if not is_nothing(cell)]
+        if known and sum(is_almost_number(cell) for cell in known) > _MOSTLY * len(known):
+            reading.notes.append(
+                f"{name}: {brief(known[0].strip())} is read as a text; write 1234.5, and units in the"
+                " column's name."
+            )
 
 
 def _rows(text: str, path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Return the header, and the rows with their line numbers."""
-    first = text.split("\n", 1)[0]
-    delimiter = max(",;\t", key=first.count)
+    first = re.sub(r'"[^"]*"', "", re.split(r"[\r\n]", text, maxsplit=1)[0])
+    delimiter = max(",;\t|", key=first.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     try:
         header = [name.strip() for name in next(reader, [])]
         rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:
-        raise UsageError(f"{path}: no CSV: {error}") from error
+        raise UsageError(f"{path}: no CSV: {error}", hint="a header, then rows of cells") from error
     if len(header) < 2:
-        raise UsageError(f"{path}: no CSV: its first line names no columns")
-    twice = next((name for name, count in Counter(header).items() if count > 1), None)
+        raise UsageError(f"{path}: no CSV: its first line names no columns", hint="such as machine,web_per_s")
+    if "\0" in text:
+        raise UsageError(f"{path}: no CSV: it has NUL bytes", hint="save it as text")
+    twice = next((name for name, count in Counter(header).items() if count > 1 and name), None)
     if twice is not None:
-        raise UsageError(f"{path}: two columns are called {twice!r}")
+        raise UsageError(f"{path}: two columns are called {brief(twice)}", hint="rename one")
     wrong = next(((line, row) for line, row in rows if len(row) != len(header)), None)
     if wrong is not None:
-        raise UsageError(f"{path}:{wrong[0]}: {len(wrong[1])} cells under {len(header)} columns")
+        raise UsageError(
+            f"{path}:{wrong[0]}: {len(wrong[1])} cells under {len(header)} columns",
+            hint="quote cells that hold the delimiter",
+        )
     return header, rows
 
 
@@ -229,11 +167,13 @@ def _is_number(cells: Iterable[str]) -> bool:
     return bool(known) and sum(number_in(cell) is not None for cell in known) > _MOSTLY * len(known)
 
 
-def _as_column(kind: ColumnKind, cells: Sequence[str], header: str) -> ColumnKind:
+def _as_column(kind: ColumnKind, cells: Sequence[str], header: str, *, is_declared: bool) -> ColumnKind:
     """Return the kind in a wide file: there, no column says where the values of others belong."""
     if kind.role not in (RESULT, VALUE, UNIT, BETTER):
         return kind
     role = "measured" if _is_number(cells) else "attribute"
+    if is_declared:
+        return replace(kind, role=role, name=header if kind.name == kind.role else kind.name)
     return ColumnKind(header, role)
 
 
@@ -244,7 +184,7 @@ def _named(kinds: Sequence[ColumnKind], rows: Sequence[tuple[int, list[str]]], p
         names = [row[at].strip() for _, row in rows]
         empty = next((line for (line, _), name in zip(rows, names, strict=True) if not name), None)
         if empty is not None:
-            raise UsageError(f"{path}:{empty}: the machine has no name")
+            raise UsageError(f"{path}:{empty}: the machine has no name", hint="name it in its column")
         return names
     processor = next((at for at, kind in enumerate(kinds) if kind.name == "processor"), None)
     if processor is None:
@@ -264,7 +204,7 @@ def _first_of_each(kinds: Sequence[ColumnKind], path: str) -> None:
         )
 
 
-def _read_wide(reading: _Reading, kinds: Sequence[ColumnKind], rows: Sequence[tuple[int, list[str]]]) -> None:
+def _read_wide(reading: Reading, kinds: Sequence[ColumnKind], rows: Sequence[tuple[int, list[str]]]) -> None:
     kinds = _one_machine_column(kinds)
     _first_of_each(kinds, reading.path)
     session_at = next((at for at, kind in enumerate(kinds) if kind.role == SESSION), None)
@@ -290,70 +230,138 @@ def _one_machine_column(kinds: Sequence[ColumnKind]) -> list[ColumnKind]:
     ]
 
 
-def _read_attribute(reading: _Reading, machine: str, kind: ColumnKind, text: str) -> None:
+_STATED = frozenset(["tdp_w", "budgeted_power_w"])
+"""Powers that are stated, not measured."""
+_SIZES = ("cpus", "cores", "threads_per_core", "sockets", "numa_nodes")
+
+
+def _read_attribute(reading: Reading, machine: str, kind: ColumnKind, text: str) -> None:
     text = text.strip()
+    gathered = reading.machine(machine)
     if is_nothing(text):
-        reading.machines.setdefault(machine, _Gathered())
+        gathered.missing.setdefault(kind.name, "the cell is empty")
         return
     value: Attribute | None
+    currency = kind.currency
     if kind.name == "year":
         value = year_in(text)
-    elif kind.name in TEXTS or (value := number_in(text)) is None:
+        if value is None:
+            reading.refuse(machine, kind.name, "no date")
+            return
+    elif kind.name in TEXTS:
         value = text
+    elif kind.name in _PRICES and (price := price_in(text)) is not None:
+        value, currency = price[0], price[1] or currency
     else:
-        value = value * kind.unit.factor
-    if value is None:
-        reading.not_results[kind.name, "no date"] += 1
-        return
+        number = _number_of(text, kind.unit)
+        value = text if number is None else number
+        if (
+            isinstance(value, float)
+            and value <= 0
+            and (kind.name in _SIZES or kind.unit.name in ("bytes", "hz"))
+        ):
+            reading.refuse(machine, kind.name, "0" if value == 0 else "a negative value")
+            return
+        if isinstance(value, float) and kind.unit.name == "w" and kind.name not in _STATED:
+            gathered.powers.setdefault(kind.name, []).append(value)
+            return
     reading.attribute(machine, kind.name, value)
-    if kind.currency:
-        reading.attribute(machine, "currency", kind.currency)
+    if currency:
+        reading.attribute(machine, "currency", currency)
 
 
-def _read_long(reading: _Reading, kinds: Sequence[ColumnKind], rows: Sequence[tuple[int, list[str]]]) -> None:
+_PRICES = ("price", "price_per_hour", "maintenance_per_year")
+
+
+def _number_of(text: str, unit: Unit) -> float | None:
+    """Return an attribute's number in base units; sizes and clocks may have their unit in the cell.
+
+    >>> _number_of("512 GB (16 x 32 GB)", Unit("bytes")), _number_of("16", Unit("bytes", 2.0**30))
+    (512000000000.0, 17179869184.0)
+    """
+    if (value := number_in(text)) is not None:
+        return value * unit.factor
+    found = re.match(r"([\d.]+)\s*([A-Za-z]+)\b", text)
+    if found is None or unit.name not in ("bytes", "hz"):
+        return None
+    own, number = unit_of(found[2]), number_in(found[1])
+    return None if own is None or number is None or own.name != unit.name else number * own.factor
+
+
+def _read_long(
+    reading: Reading,
+    kinds: Sequence[ColumnKind],
+    header: Sequence[str],
+    rows: Sequence[tuple[int, list[str]]],
+) -> None:
     kinds = _one_machine_column(kinds)
-    at: Mapping[str, int] = {kind.role: position for position, kind in enumerate(kinds)}
+    at: dict[str, int] = {}
+    for position, kind in enumerate(kinds):
+        if (
+            kind.role in (RESULT, VALUE, SESSION, UNIT, BETTER)
+            and at.setdefault(kind.role, position) != position
+        ):
+            raise UsageError(
+                f"{reading.path}: both {header[at[kind.role]]} and {header[position]} name the {kind.role}",
+                hint='skip one in a TOML file ([columns.NAME] is = "skip"): --columns FILE',
+            )
     names = _named(kinds, rows, reading.path)
+    attributes = [(position, kind) for position, kind in enumerate(kinds) if kind.role == "attribute"]
+    known: dict[tuple[str, str, str], tuple[ColumnKind, ResultColumn | None]] = {}
     for machine, (line, row) in zip(names, rows, strict=True):
         name = row[at[RESULT]].strip()
         if not name:
-            raise UsageError(f"{reading.path}:{line}: the result has no name")
-        column, factor = _long_column(reading, name, at, line, row)
-        session = row[at[SESSION]].strip() if SESSION in at else ""
-        reading.value(machine, column, row[at[VALUE]], factor, session)
-        for kind, text in zip(kinds, row, strict=True):
-            if kind.role == "attribute":
-                _read_attribute(reading, machine, kind, text)
+            raise UsageError(f"{reading.path}:{line}: the result has no name", hint="name it in its column")
+        unit, better = (row[at[role]].strip() if role in at else "" for role in (UNIT, BETTER))
+        key = (name, unit, better)
+        if key not in known:
+            known[key] = _long_column(reading, key, line)
+        kind, column = known[key]
+        if kind.role == "attribute":
+            _read_attribute(reading, machine, kind, row[at[VALUE]])
+        elif column is not None:
+            session = row[at[SESSION]].strip() if SESSION in at else ""
+            reading.value(machine, column, row[at[VALUE]], kind.unit.factor, session)
+        for position, attribute in attributes:
+            _read_attribute(reading, machine, attribute, row[position])
 
 
 def _long_column(
-    reading: _Reading, name: str, at: Mapping[str, int], line: int, row: Sequence[str]
-) -> tuple[ResultColumn, float]:
-    """Return the column of a row's result, and the factor to its unit.
+    reading: Reading, key: tuple[str, str, str], line: int
+) -> tuple[ColumnKind, ResultColumn | None]:
+    """Return what a row's value is, and its column if it is a result.
 
     Raises UsageError where the unit is unknown, or another than that of the rows before.
     """
+    name, unit, better = key
     declared = reading.declarations.columns.get(name)
-    kind = kind_of(name, is_number=True, declared=declared)
-    unit, better = kind.unit, kind.better
-    if UNIT in at and (text := row[at[UNIT]].strip()):
-        found = unit_of(text)
+    reading.used.add(name)
+    try:
+        kind = kind_of(name, is_number=True, declared=declared)
+    except UsageError as error:
+        raise UsageError(f"{reading.path}:{line}: {error.message}", hint=error.hint) from error
+    if kind.role == "skip":
+        return kind, None
+    if kind.role != "attribute" and kind.role != "measured":
+        kind = replace(kind, role="measured", name=name)
+    if unit:
+        found = unit_of(unit)
         if found is None:
-            raise UsageError(
-                f"{reading.path}:{line}: unknown unit {text!r}", hint="such as 1/s, MB/s, ms, W, score"
-            )
-        unit = found
-        lower = unit.name in ("s", "w", "joule")
-        better = "lower" if lower else kind.better
-    if BETTER in at and (text := row[at[BETTER]].strip()):
-        better = text
-    if better not in ("higher", "lower"):
-        raise UsageError(f"{reading.path}:{line}: {better!r} is neither higher nor lower")
-    known = reading.results.setdefault(name, ResultColumn(name, unit.name, better))
-    if (known.unit, known.better) != (unit.name, better):
+            raise UsageError(f"{reading.path}:{line}: unknown unit {brief(unit)}", hint=UNITS_LIKE)
+        stated = declared is not None and "better" in declared
+        kind = replace(kind, unit=found, better=kind.better if stated else better_of(name, found))
+    if better not in ("", "higher", "lower"):
         raise UsageError(
-            f"{reading.path}:{line}: {name} is in {unit.name} ({better} is better), before it was in"
-            f" {known.unit} ({known.better} is better)",
+            f"{reading.path}:{line}: {brief(better)} is neither higher nor lower", hint="higher or lower"
+        )
+    kind = replace(kind, better=better or kind.better)
+    if kind.role == "attribute":
+        return kind, None
+    column = reading.results.setdefault(kind.name, ResultColumn(kind.name, kind.unit.name, kind.better))
+    if (column.unit, column.better) != (kind.unit.name, kind.better):
+        raise UsageError(
+            f"{reading.path}:{line}: {brief(name)} is in {kind.unit.name} ({kind.better} is better), before"
+            f" it was in {column.unit} ({column.better} is better)",
             hint="convert them to one unit",
         )
-    return known, unit.factor
+    return kind, column

@@ -18,6 +18,8 @@ from steelyard.decide.tables.model import MachineTable, MeasuredMachine, ResultC
 
 _ALIKE_AT_LEAST = 3
 """Results that two machines must share exactly before they are taken for one."""
+_TWINS_AT_MOST = 5
+"""Pairs of them that are named."""
 
 
 def read_table(paths: Sequence[Path], declarations: Path | None = None) -> MachineTable:
@@ -28,13 +30,22 @@ def read_table(paths: Sequence[Path], declarations: Path | None = None) -> Machi
     if not paths:
         raise UsageError("no table", hint="give a CSV file, runs or suites")
     declared = Declarations() if declarations is None else read_declarations(declarations)
-    return together([read_delimited(path, declared) for path in paths])
+    return together(read_delimited(paths, declared), declared)
 
 
-def together(tables: Sequence[MachineTable]) -> MachineTable:
-    """Return tables as one. Raises UsageError where they contradict each other."""
-    if len(tables) == 1:
-        return tables[0].with_notes(_notes_of_twins(tables[0]))
+def together(tables: Sequence[MachineTable], declared: Declarations | None = None) -> MachineTable:
+    """Return tables as one; ``declared`` was used to read them.
+
+    Raises UsageError where they contradict each other.
+    """
+    joined = tables[0] if len(tables) == 1 else _union(tables)
+    known = set(joined.names)
+    strangers = [name for name in (declared or Declarations()).machines if name not in known]
+    notes = [f"[machines.{name}] is not in the table." for name in strangers]
+    return joined.with_notes([*notes, *_notes_of_twins(joined)])
+
+
+def _union(tables: Sequence[MachineTable]) -> MachineTable:
     machines: dict[str, MeasuredMachine] = {}
     columns: dict[str, ResultColumn] = {}
     for table in tables:
@@ -48,13 +59,12 @@ def together(tables: Sequence[MachineTable]) -> MachineTable:
         for machine in table.machines:
             known_machine = machines.get(machine.name)
             machines[machine.name] = machine if known_machine is None else _joined(known_machine, machine)
-    joined = MachineTable(
+    return MachineTable(
         tuple(machines.values()),
         tuple(columns.values()),
         tuple(note for table in tables for note in table.notes),
         tuple(dict.fromkeys(source for table in tables for source in table.sources)),
     )
-    return joined.with_notes(_notes_of_twins(joined))
 
 
 def _said(column: ResultColumn) -> str:
@@ -74,7 +84,8 @@ def _joined(one: MeasuredMachine, other: MeasuredMachine) -> MeasuredMachine:
     for name, measurement in other.results.items():
         known = results.get(name)
         results[name] = measurement if known is None else known.with_sessions(measurement)
-    missing = {name: why for name, why in {**one.missing, **other.missing}.items() if name not in results}
+    lacking = {**other.missing, **one.missing}
+    missing = {name: why for name, why in lacking.items() if name not in results and name not in attributes}
     return MeasuredMachine(one.name, attributes, results, missing)
 
 
@@ -93,7 +104,9 @@ def twins(table: MachineTable) -> list[tuple[str, str]]:
 
 
 def _notes_of_twins(table: MachineTable) -> list[str]:
+    pairs = twins(table)
+    more = [f"So have {len(pairs) - _TWINS_AT_MOST:,} more pairs."] if len(pairs) > _TWINS_AT_MOST else []
     return [
         f"{first} and {second} have the same results to the last digit: one machine under two names?"
-        for first, second in twins(table)
-    ]
+        for first, second in pairs[:_TWINS_AT_MOST]
+    ] + more
