@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from steelyard.records import Check, Level, Verdict
 from tests.calling import call
 from tests.cli.suites import write_suite
 from tests.cli.test_documents import hold
-from tests.report.runs import write_run
+from tests.report.runs import telemetry_tables, write_run
+from tests.telemetry.recordings import table_of, write_recording
 
 GUIDE = Path(__file__).resolve().parents[4] / "docs" / "guides" / "choose.md"
 TEXT = GUIDE.read_text()
@@ -140,6 +142,35 @@ def test_machines_whose_runs_are_all_invalid_are_refused_with_the_reason(tmp_pat
     done = call("choose", "A=a", "B=b", folder=tmp_path)
     assert done.returncode == 2
     assert "no machine has a result: tao of A: the result is invalid: another program used" in done.stderr
+
+
+def with_power(run: Path, watts: float) -> None:
+    """Record energy of a package beside the other telemetry of a run, as counters of it would."""
+    tables = telemetry_tables(2, 0.5, "steelyard-load")
+    times = tables["cpu"].column("time_ns").unique().to_pylist()
+    rows = [
+        {
+            "time_ns": time,
+            "domain": "package-0",
+            "energy_uj": round((time - times[0]) / 1e3 * watts),
+            "power_uw": None,
+            "energy_max_uj": 1 << 60,
+        }
+        for time in times
+    ]
+    shutil.rmtree(run / "telemetry")
+    write_recording(run / "telemetry", {**tables, "power": table_of("power", rows)})
+
+
+def test_power_of_runs_is_read_from_their_recordings(tmp_path: Path) -> None:
+    for name, scale, watts in (("a", 1.0, 100.0), ("b", 1.2, 150.0)):
+        with_power(write_run(tmp_path / name, scale=scale, changes={"run_id": name}), watts)
+    made = document("A=a", "B=b", "--baseline", "A", folder=tmp_path)
+    assert made["criterion"] == "perf-per-watt"
+    powers = {one["name"]: one["power"]["watts"] for one in made["machines"]}
+    assert powers == {"A": pytest.approx(100, rel=0.01), "B": pytest.approx(150, rel=0.01)}
+    assert [one["name"] for one in made["machines"]] == ["A", "B"]
+    assert any("not of whole servers" in note for note in made["notes"])
 
 
 def test_suites_of_two_machines_are_weighed(tmp_path: Path) -> None:
