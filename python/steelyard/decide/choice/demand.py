@@ -19,6 +19,9 @@ from steelyard.decide.choice.economics import Cost, Economics, Power
 from steelyard.decide.choice.results import Demand, Servers
 from steelyard.decide.tables.model import MachineTable, MeasuredMachine
 
+MOST = 1e12
+"""Servers: more of them are no answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -64,6 +67,16 @@ def demand_of(
     return Demand(rates, headroom, tuple(found), any(one.servers and one.refused is None for one in found))
 
 
+def machines_for(rate: float, throughput: float) -> int | None:
+    """Return how many machines serve a rate, None for more than there are.
+
+    >>> machines_for(1000.0, 300.0), machines_for(1e12, 1e-300)
+    (4, None)
+    """
+    needed = rate / throughput
+    return math.ceil(needed - 1e-9) if needed < MOST else None
+
+
 def _servers(
     machine: MeasuredMachine,
     rates: Mapping[str, float],
@@ -77,10 +90,13 @@ def _servers(
     if lacking:
         why = f"{lacking[0]}: {machine.why_missing(lacking[0])}"
         return Servers(machine.name, None, {}, None, None, None, None, missing=why)
-    by_workload = {
-        name: math.ceil(rate * (1 + headroom) / machine.results[name].value - 1e-9)
-        for name, rate in rates.items()
-    }
+    by_workload = {}
+    for name, rate in rates.items():
+        needed = machines_for(rate * (1 + headroom), machine.results[name].value)
+        if needed is None:
+            why = f"{name} needs more than {MOST:.0e} servers"
+            return Servers(machine.name, None, {}, None, None, None, None, missing=why)
+        by_workload[name] = needed
     count = sum(by_workload.values())
     per_rack = _per_rack(machine, power, limits)
     watts = None if power.watts is None else count * power.watts * economics.pue

@@ -117,6 +117,8 @@ def choose(table: MachineTable, request: ChooseRequest) -> Choice:
 def _check(table: MachineTable) -> None:
     check_bounds(table.machines)
     currency_of(table.machines)
+    if not table.machines:
+        raise UsageError("the table has no machine with a figure", hint="give a column with numbers, or runs")
     if len(table.machines) < 2:
         raise UsageError(
             f"one machine only ({table.names[0]}): there is nothing to choose",

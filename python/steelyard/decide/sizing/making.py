@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from steelyard._base import UsageError
+from steelyard.decide.choice.demand import MOST, machines_for
 from steelyard.decide.choice.economics import (
     DESIGN,
     HOURS_PER_YEAR,
@@ -256,7 +257,7 @@ def _of_curve(
     for cpus in curve.sizes(fit):
         latency, why = curve.latency_at(asked.latency, cpus)
         throughput = at_cpus(fit, cpus, asked.worth)
-        if fit.chosen is None:
+        if fit.chosen is None and cpus in curve.values:
             throughput = of_repeats([curve.values[cpus]], asked.noise)
         points.append(Point(name, cpus, throughput, latency))
         if cpus == whole or not is_whole:
@@ -329,7 +330,10 @@ def _made(
     least = throughput.low if throughput.low is not None else throughput.ops_per_s
     count = margin = expected = None
     if asked.with_headroom is not None and least and throughput.ops_per_s is not None:
-        count = math.ceil(asked.with_headroom / least - 1e-9)
+        count = machines_for(asked.with_headroom, least)
+        if count is None:
+            refused = refused or f"more than {MOST:.0e} machines are needed"
+    if count is not None and asked.with_headroom and least and throughput.ops_per_s is not None:
         margin = count * least / asked.with_headroom - 1
         expected = count * throughput.ops_per_s / asked.with_headroom - 1
     most = asked.request.most_machines
