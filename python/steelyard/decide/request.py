@@ -18,7 +18,7 @@ class TableRequest:
     sources: Annotated[
         Sequence[str],
         Option(
-            "CSV file, run, suite, or folder of runs; NAME=PATH names the machine of runs.",
+            "CSV file, run, suite, folder of runs, or a fleet's store; NAME=PATH names the machine of runs.",
             metavar="SOURCE...",
             is_argument=True,
         ),

@@ -49,6 +49,7 @@ def make(
 ) -> int:
     """Make a baseline from valid runs of one machine."""
     from steelyard import records
+    from steelyard._base import UsageError
     from steelyard.bench import declaration
     from steelyard.cli.decide.sources import folders_of_runs
     from steelyard.cli.output import print_json, print_path
@@ -63,6 +64,10 @@ def make(
     from steelyard.records import Machine, Run
 
     folders = [folder for text in sources for folder in folders_of_runs(text, runs)]
+    resolved = [folder.resolve() for folder in folders]
+    twice = next((folder for folder in resolved if resolved.count(folder) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{twice.name} is given twice", hint="a run counts once")
     found = [
         (records.read(Run, folder / "run.json"), records.read(Machine, folder / "machine.json"))
         for folder in folders

@@ -1,7 +1,7 @@
-"""The table of a decision from what was typed: CSV files, runs, suites and folders of runs.
+"""The table of a decision from what was typed: CSV files, runs, suites, folders of runs, fleets' stores.
 
 In: a `TableRequest`. Out: a `MachineTable`. Not here: reading files (``decide.tables``), finding runs
-(``bench.runs``).
+(``bench.runs``), querying stores (``fleet_table``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from steelyard._base import SteelyardError, UsageError
 from steelyard.bench import declaration, runs
 from steelyard.bench.manifest import MANIFEST, SUITE
 from steelyard.bench.suites import suite as suite_files
+from steelyard.cli.decide.fleet_table import is_store, table_of_store
 from steelyard.cli.decide.power import power_of
 from steelyard.decide.request import TableRequest
 from steelyard.decide.tables.columns import Declarations, read_declarations
@@ -29,13 +30,16 @@ MACHINE_FILE = "machine.json"
 def table_of(request: TableRequest) -> MachineTable:
     """Return the table of all sources together. Raises UsageError for what is no source."""
     if not request.sources:
-        raise UsageError("no machines", hint="give CSV files, runs, suites, or folders of runs")
+        raise UsageError("no machines", hint="give CSV files, runs, suites, folders of runs, or a store")
     declared = Declarations() if request.columns is None else read_declarations(request.columns)
     files: list[Path] = []
     found: list[MachineRun] = []
+    stores: list[MachineTable] = []
     for text in request.sources:
         name, path = _split(text)
-        if path.is_file() and path.name not in (MANIFEST, SUITE):
+        if not name and is_store(text):
+            stores.append(table_of_store(text).with_attributes(declared.machines))
+        elif path.is_file() and path.name not in (MANIFEST, SUITE):
             if name:
                 raise UsageError(f"{text}: a file names its machines itself", hint="give its path alone")
             if any(path.samefile(one) for one in files):
@@ -43,7 +47,7 @@ def table_of(request: TableRequest) -> MachineTable:
             files.append(path)
         else:
             found += [_run(folder, name) for folder in _folders(path, request.runs)]
-    tables = read_delimited(files, declared)
+    tables = [*read_delimited(files, declared), *stores]
     if found:
         tables.append(table_of_runs(found, _metrics(found)).with_attributes(declared.machines))
     return together(tables, declared)
@@ -52,6 +56,8 @@ def table_of(request: TableRequest) -> MachineTable:
 def is_one_run(text: str, out: Path) -> bool:
     """Whether a source is one run or suite: a folder of it, or an id under ``out``, as no table is."""
     path = Path(text)
+    if is_store(text):
+        return False
     if path.is_file():
         return path.name in (MANIFEST, SUITE)
     if path.is_dir():

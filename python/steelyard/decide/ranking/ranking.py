@@ -113,8 +113,10 @@ def rank(table: MachineTable, request: ScoreRequest, baseline: Baseline | None =
             f"one machine only ({table.names[0]}): there is nothing to compare it with",
             hint="give another machine, or --baseline NAME",
         )
-    base = table.machine(baseline.name if baseline is not None else request.baseline or table.names[0])
-    workloads = _workloads(table, request, base)
+    workloads = _workloads(table, request)
+    named = baseline.name if baseline is not None else request.baseline
+    base = table.machine(named) if named is not None else _first_whole(table, workloads)
+    _check_base(base, workloads)
     noise = None if request.noise is None else share_in(request.noise, "--noise", most=1.0)
     scored = [_scored(machine, base, workloads, noise or None) for machine in table.machines]
     known = sorted((one for one in scored if one.ratio is not None), key=lambda one: -(one.ratio or 0.0))
@@ -166,8 +168,25 @@ def with_baseline(table: MachineTable, baseline: Baseline) -> MachineTable:
     return replace(table, machines=(machine, *table.machines))
 
 
-def _workloads(table: MachineTable, request: ScoreRequest, base: MeasuredMachine) -> list[Workload]:
-    columns: list[ResultColumn] = [table.column(name) for name in request.result] or list(table.results)
+def _first_whole(table: MachineTable, workloads: Sequence[Workload]) -> MeasuredMachine:
+    """Return the first machine that has every result that counts, else the first."""
+    counted = [each.name for each in workloads if each.weight > 0]
+    whole = (one for one in table.machines if all(name in one.results for name in counted))
+    return next(whole, table.machines[0])
+
+
+def _check_base(base: MeasuredMachine, workloads: Sequence[Workload]) -> None:
+    if all(each.name not in base.results for each in workloads):
+        raise UsageError(
+            f"the baseline {base.name} has no result: {workloads[0].name}:"
+            f" {base.why_missing(workloads[0].name)}",
+            hint="name another with --baseline",
+        )
+
+
+def _workloads(table: MachineTable, request: ScoreRequest) -> list[Workload]:
+    asked = dict.fromkeys(request.result)
+    columns: list[ResultColumn] = [table.column(name) for name in asked] or list(table.results)
     for name in request.weight:
         if name not in {column.name for column in columns}:
             table.column(name)
@@ -181,12 +200,6 @@ def _workloads(table: MachineTable, request: ScoreRequest, base: MeasuredMachine
     total = math.fsum(raw.values())
     if total <= 0:
         raise UsageError("all weights are 0", hint="give one result a weight")
-    if all(column.name not in base.results for column in columns):
-        why = base.why_missing(columns[0].name)
-        raise UsageError(
-            f"the baseline {base.name} has no result: {columns[0].name}: {why}",
-            hint="name another with --baseline",
-        )
     return [
         Workload(column.name, column.unit, column.better, raw[column.name] / total, column.conditions)
         for column in columns
@@ -238,12 +251,12 @@ def _against(
 def _orders(
     table: MachineTable, known: Sequence[RankedMachine], workloads: Sequence[Workload], noise: float | None
 ) -> list[Order]:
-    same = {frozenset(pair) for pair in twins(table)}
+    first_of = {other: first for first, other in twins(table)}
     counted = [each for each in workloads if each.weight > 0]
     found = []
     for first, second in pairwise(known[: PAIRS + 1]):
         ratio = (first.ratio or math.nan) / (second.ratio or math.nan)
-        if frozenset((first.name, second.name)) in same:
+        if first_of.get(first.name, first.name) == first_of.get(second.name, second.name):
             reason = "their results are the same to the last digit: one machine under two names?"
             found.append(Order(first.name, second.name, ratio, None, None, None, reason))
             continue

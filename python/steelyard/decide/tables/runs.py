@@ -53,15 +53,20 @@ def table_of_runs(runs: Sequence[MachineRun], metrics: Mapping[str, str]) -> Mac
     powers: dict[str, dict[str, list[float]]] = {}
     machines: dict[str, Machine] = {}
     notes: list[str] = []
-    seen: dict[str, str] = {}
+    seen: dict[tuple[str, int], str] = {}
     for one in runs:
         name = one.name or name_of(one.machine)
-        if seen.setdefault(one.run.run_id, name) != name:
-            raise UsageError(
-                f"{one.run.run_id} is given as {seen[one.run.run_id]} and as {name}: one machine, two names",
-                hint="give each run once",
-            )
-        machines.setdefault(name, one.machine)
+        key = (one.run.run_id, one.run.clock.realtime_ns)
+        if (known_as := seen.get(key)) is not None:
+            if known_as != name:
+                raise UsageError(
+                    f"{one.run.run_id} is given as {known_as} and as {name}: one machine, two names",
+                    hint="give each run once",
+                )
+            notes.append(f"{one.run.run_id} is given twice, and counts once.")
+            continue
+        seen[key] = name
+        _check_machine(name, machines.setdefault(name, one.machine), one.machine)
         benchmark = one.run.benchmark
         value, reason = _value(one.run, metrics.get(benchmark, ""))
         if value is None:
@@ -95,6 +100,16 @@ def table_of_runs(runs: Sequence[MachineRun], metrics: Mapping[str, str]) -> Mac
         )
     sources = tuple(dict.fromkeys(str(one.path) for one in runs if one.path is not None))
     return MachineTable(rows, tuple(column for column, _ in columns.values()), tuple(notes), sources)
+
+
+def _check_machine(name: str, known: Machine, machine: Machine) -> None:
+    """Raise UsageError where two machines have one name."""
+    kinds = [(one.cpu.model, one.cpu.logical_cpus) for one in (known, machine)]
+    if kinds[0] != kinds[1]:
+        said = " and ".join(f"{model or 'an unknown processor'} with {cpus} CPUs" for model, cpus in kinds)
+        raise UsageError(
+            f"two machines are called {name}: {said}", hint="give each a name of its own: NAME=PATH"
+        )
 
 
 def name_of(machine: Machine) -> str:

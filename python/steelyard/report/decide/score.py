@@ -22,6 +22,8 @@ from steelyard.report.answer import (
 
 _BARS_AT_MOST = 40
 _MEMBERS_AT_MOST = 12
+_BESIDE_AT_MOST = 4
+"""Machines that stand in columns, where there are more results."""
 _SURE = 0.95
 
 
@@ -146,6 +148,8 @@ def _members(found: Ranking) -> list[Block]:
     names = list(found.weights)
     if len(names) < 2:
         return []
+    if len(found.machines) <= _BESIDE_AT_MOST and len(names) > len(found.machines):
+        return [_by_result(found)]
     if len(names) <= _MEMBERS_AT_MOST:
         equal = len(set(found.weights.values())) == 1
         columns = [Column("machine", is_text=True, is_whole=True)]
@@ -159,10 +163,10 @@ def _members(found: Ranking) -> list[Block]:
         return [table(columns, rows)]
     columns = [
         Column("machine", is_text=True, is_whole=True),
+        Column("lowest"),
+        Column("highest"),
         Column("lowest result", is_text=True),
-        Column("its score"),
         Column("highest result", is_text=True),
-        Column("score of it"),
     ]
     rows = []
     for machine in found.machines:
@@ -170,8 +174,22 @@ def _members(found: Ranking) -> list[Block]:
             (one for one in machine.members if one.ratio is not None), key=lambda one: one.ratio or 0
         )
         if known:
-            rows.append((machine.name, known[0].name, _figure(known[0]), known[-1].name, _figure(known[-1])))
+            rows.append((machine.name, _figure(known[0]), _figure(known[-1]), known[0].name, known[-1].name))
     return [table(columns, rows)]
+
+
+def _by_result(found: Ranking) -> Table:
+    """Return the scores with a row a result: few machines beside each other."""
+    equal = len(set(found.weights.values())) == 1
+    columns = [Column("result", is_text=True, is_whole=True)]
+    if not equal:
+        columns.append(Column("weight", "ratio"))
+    columns += [Column(machine.name) for machine in found.machines]
+    rows: list[list[object]] = []
+    for at, (name, weight) in enumerate(found.weights.items()):
+        rows.append([name, *([] if equal else [weight])])
+        rows[-1] += [_figure(machine.members[at]) for machine in found.machines]
+    return table(columns, rows)
 
 
 def _figure(member: MemberScore) -> Figure:
