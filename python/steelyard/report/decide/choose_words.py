@@ -128,7 +128,9 @@ def lines(choice: Choice) -> Iterator[str]:
             f" {len(one.members)} members say the opposite{mix}."
         )
     yield from _hidden(choice)
-    for each in choice.disagreements[:_NAMED]:
+    # By one criterion: the table has the others.
+    wrong = [each for each in choice.disagreements if each.criterion == criterion] or choice.disagreements
+    for each in wrong[:_NAMED]:
         yield (
             f"{each.suite} misleads: it says {times(each.says)} {LABELS[Criterion(each.criterion)]} of"
             f" {each.machine}, {choice.suites[0].suite} says {times(each.decides)}."
@@ -183,8 +185,8 @@ def _order(choice: Choice) -> Iterator[str]:
         yield f"No probability that {first.first} is ahead of {first.second}: {first.no_interval}."
     elif first.probability is not None and first.probability < 0.95:
         yield (
-            f"The order of {first.first} and {first.second} is open: {first.probability:.0%} for"
-            f" {first.first}."
+            f"The order of {first.first} and {first.second} is open: {first.first} is ahead with a"
+            f" probability of {first.probability * 100:.0f}\u202f%."
         )
 
 

@@ -204,7 +204,7 @@ def _table(found: Sizing, sizes: Sequence[Size], title: str) -> Table:
                 one.machine,
                 None if one.cpus is None else written(f"{one.cpus:,}", one.cpus),
                 _rate(one.throughput),
-                Figure(one.latency_ns, missing="not measured"),
+                _latency(one.latency_ns),
                 *needed,
                 cost,
                 None if million is None else written(f"{million:.3g}", million),
@@ -218,6 +218,10 @@ def _rate(rate: Throughput) -> Figure:
     if rate.ops_per_s is None:
         return Figure(missing=rate.reason or "")
     return Figure(rate.ops_per_s, rate.low, rate.high, unit="1/s")
+
+
+def _latency(value: float | None) -> Figure:
+    return Figure(value, missing="not measured" if value is None else "")
 
 
 def _remark(one: Size) -> str:
@@ -279,7 +283,7 @@ def _curves(found: Sizing) -> Iterator[Block]:
             wide=True,
         )
     rows = [
-        [name, one.cpus, _rate(one.throughput), Figure(one.latency_ns, missing="not measured")]
+        [name, one.cpus, _rate(one.throughput), _latency(one.latency_ns)]
         for name, points in shown
         for one in points
     ]
