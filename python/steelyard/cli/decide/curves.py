@@ -75,7 +75,10 @@ def _of_file(name: str, path: Path) -> list[SizeCurve]:
         text = text_of(read_regular(path, at_most_bytes=_BYTES), str(path)).removeprefix("\ufeff")
     except RecordError as error:
         raise UsageError(error.message) from error
-    by_machine = _by_machine(text)
+    try:
+        by_machine = _by_machine(text)
+    except csv.Error as error:
+        raise UsageError(f"{path}: no CSV: {error}") from error
     if name and len(by_machine) > 1:
         raise UsageError(f"{path} has {len(by_machine)} machines", hint="give its path without a name")
     found = []

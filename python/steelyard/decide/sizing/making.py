@@ -15,8 +15,9 @@ Not here: reading (``cli.decide.size``), words (``report.decide.size``).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from steelyard._base import UsageError
 from steelyard.decide.choice.demand import MOST, machines_for
@@ -38,7 +39,7 @@ from steelyard.decide.sizing.curves import (
     of_repeats,
 )
 from steelyard.decide.sizing.request import SizeRequest, quantity_in
-from steelyard.decide.sizing.results import Edge, Point, Size, Sizing
+from steelyard.decide.sizing.results import Edge, Point, Size, Sizing, SweepPoint
 from steelyard.decide.tables.model import MachineTable, MeasuredMachine, ResultColumn
 from steelyard.stats.scaling.choice import Kind
 from steelyard.stats.scaling.curve import CurveFit
@@ -117,6 +118,7 @@ def size(measured: Measured, table: MachineTable | None, request: SizeRequest) -
         recommended=fit[0] if fit else None,
         second=fit[1] if len(fit) > 1 else None,
         points=tuple(points),
+        sweeps=tuple(_sweeps(measured, asked.latency)),
         edges=tuple(edges),
         without_edge=without,
         cautions=tuple(
@@ -203,6 +205,18 @@ def _of_the_only_machine(measured: Measured, machines: Mapping[str, MeasuredMach
         [replace(sweep, machine=sweep.machine or name) for sweep in measured.loads],
         [replace(sweep, machine=sweep.machine or name) for sweep in measured.memories],
     )
+
+
+def _sweeps(measured: Measured, latency: str) -> Iterator[SweepPoint]:
+    """Yield what sweeps of memory and load measured."""
+    for sweep in measured.memories:
+        for size_bytes, values in sorted(sweep.values.items()):
+            yield SweepPoint(sweep.machine or sweep.source, "memory", size_bytes, fmean(values), None)
+    for load in measured.loads:
+        known = load.latency_ns.get(latency)
+        for at, level in enumerate(load.levels):
+            worst = None if known is None else max(known[at], default=None)
+            yield SweepPoint(load.machine or load.source, "load", level, fmean(load.throughput[at]), worst)
 
 
 def _named(measured: Measured) -> set[str]:

@@ -80,6 +80,22 @@ class Point:
     """Latency, the largest of the blocks; None where it was not measured."""
 
 
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """Throughput and latency of a machine at a level of a sweep."""
+
+    machine: str
+    """The machine."""
+    axis: str
+    """``memory`` in bytes, or ``load``."""
+    level: float
+    """The level."""
+    ops_per_s: float
+    """Mean throughput of the blocks."""
+    latency_ns: float | None
+    """Latency, the largest of the blocks; None where it was not measured."""
+
+
 @dataclass(frozen=True)
 class Sizing:
     """Sizes for a workload and a demand: `steelyard size --json`."""
@@ -112,6 +128,8 @@ class Sizing:
     """The best of another type or size; None without one."""
     points: tuple[Point, ...]
     """Throughput and latency by CPUs, of machines with a curve."""
+    sweeps: tuple[SweepPoint, ...]
+    """The same by memory and by load, of machines with a sweep."""
     edges: tuple[Edge, ...]
     """Where siblings, nodes and memory end."""
     without_edge: Mapping[str, str]

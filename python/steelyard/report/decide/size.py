@@ -38,6 +38,7 @@ def answer(found: Sizing, *, command: str = "", source: str = "") -> Answer:
     sections = [
         Section("sizes", "Sizes", tuple(_sizes(found))),
         Section("curves", "Throughput by CPUs", tuple(_curves(found)), on_terminal=False),
+        Section("sweeps", "Throughput by memory and load", tuple(_sweeps(found)), on_terminal=False),
         Section("edges", "Where more is worth less", tuple(_edges(found))),
         Section("notes", "Data", (Notes(found.notes),) if found.notes else ()),
     ]
@@ -294,6 +295,38 @@ def _curves(found: Sizing) -> Iterator[Block]:
         Column(found.latency, "ns"),
     ]
     yield table(columns, rows, title="Figures", closed=True)
+
+
+def _sweeps(found: Sizing) -> Iterator[Block]:
+    """Yield throughput by memory and by load, and latency by load."""
+    for axis, unit, title in (("memory", "bytes", "memory"), ("load", "1", "load")):
+        points = [one for one in found.sweeps if one.axis == axis]
+        machines = list(dict.fromkeys(one.machine for one in points))
+        marks = [edge for edge in found.edges if edge.kind == axis]
+        for figure, named, shown in (("ops_per_s", "throughput", "1/s"), ("latency_ns", "latency", "ns")):
+            if not any(getattr(one, figure) is not None for one in points):
+                continue
+            series = tuple(
+                Series(
+                    machine,
+                    [one.level for one in points if one.machine == machine],
+                    [getattr(one, figure) for one in points if one.machine == machine],
+                    role=_ROLES[at % len(_ROLES)],
+                )
+                for at, machine in enumerate(machines)
+            )
+            yield Chart(
+                f"{axis}-{named}",
+                f"{named.capitalize()} by {title}",
+                series,
+                x_title=title,
+                x_unit=unit,
+                y_title=f"{found.latency} latency" if figure == "latency_ns" else "operations per second",
+                y_unit=shown,
+                x_log=axis == "memory",
+                from_zero=True,
+                marks=tuple(Mark("x", edge.at.value, "edge") for edge in marks),
+            )
 
 
 def edge_sentence(one: Edge) -> str:

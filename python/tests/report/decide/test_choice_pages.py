@@ -7,6 +7,7 @@ from playwright.sync_api import Browser
 
 from steelyard.decide.choice.making import choose, improve
 from steelyard.decide.choice.request import ChooseRequest
+from steelyard.decide.sizing.curves import LoadSweep, MemorySweep
 from steelyard.decide.sizing.making import Measured, size
 from steelyard.report.answer import Answer
 from steelyard.report.answer.page import write_page
@@ -42,11 +43,20 @@ def sized() -> Answer:
     return size_answer(size(Measured([curve()]), types(), RATE))
 
 
+def swept() -> Answer:
+    memory = {g << 30: [500.0 * min(g, 8) * each for each in (1.0, 1.01)] for g in (1, 2, 4, 8, 16, 32)}
+    load = LoadSweep("m", [1, 2, 4], [[1000.0, 1010.0], [1900.0, 1910.0], [2500.0, 2490.0]], LATENCIES, "s")
+    return size_answer(size(Measured([], [load], [MemorySweep("m", memory, "sweep")]), types(), RATE))
+
+
+LATENCIES = {"p99": [[1e6, 1e6], [1.2e6, 1.3e6], [3e6, 4e6]]}
+
+
 @pytest.mark.parametrize("width", [1280, 420])
 @pytest.mark.parametrize(
     ("made", "charts"),
-    [(priced_choice, 7), (suites_beside_each_other, 3), (worth_of_a_percent, 1), (sized, 2)],
-    ids=["prices", "suites", "savings", "sizes"],
+    [(priced_choice, 7), (suites_beside_each_other, 3), (worth_of_a_percent, 1), (sized, 2), (swept, 3)],
+    ids=["prices", "suites", "savings", "sizes", "sweeps"],
 )
 def test_a_page_is_drawn_and_fits(browser: Browser, tmp_path: Path, made, charts: int, width: int) -> None:  # type: ignore[no-untyped-def]
     path = write_page(tmp_path / "page.html", made())
