@@ -191,12 +191,7 @@ def _workloads(table: MachineTable, request: ScoreRequest) -> list[Workload]:
         if name not in {column.name for column in columns}:
             table.column(name)
             raise UsageError(f"--weight {name}: it does not count", hint="name it with --result, too")
-    raw = {
-        column.name: number_of(request.weight[column.name], "--weight", least=0.0)
-        if column.name in request.weight
-        else 1.0
-        for column in columns
-    }
+    raw = {column.name: _weight(request.weight.get(column.name, "1")) for column in columns}
     total = math.fsum(raw.values())
     if total <= 0:
         raise UsageError("all weights are 0", hint="give one result a weight")
@@ -204,6 +199,11 @@ def _workloads(table: MachineTable, request: ScoreRequest) -> list[Workload]:
         Workload(column.name, column.unit, column.better, raw[column.name] / total, column.conditions)
         for column in columns
     ]
+
+
+def _weight(text: str) -> float:
+    """Return a weight; 0 shows a result that does not count."""
+    return 0.0 if text.strip() in ("0", "0.0") else number_of(text, "--weight", least=0.0)
 
 
 def _scored(

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import UsageError
+from steelyard._base import RecordError, UsageError
 from steelyard._base.toml import read_toml
 from steelyard.decide.tables.model import Attribute
 
@@ -187,8 +187,8 @@ def unit_of(text: str) -> Unit | None:
     base = next((word.removesuffix(ending) for ending in _PER_SECOND if word.endswith(ending)), None)
     if base is None:
         return None
-    if base in _UNITS:
-        name, factor = _UNITS[base]
+    name, factor = _UNITS.get(base, ("", 1.0))
+    if name in ("1", "bytes", "bits"):
         return Unit(f"{name}/s", factor)
     if base.removesuffix("s") in _COUNTED:
         return Unit("1/s")
@@ -259,10 +259,11 @@ def _split(word: str) -> tuple[str, Unit]:
     """Return a column's name without its unit, and the unit."""
     per_s = word.removesuffix("_per_s").removesuffix("_per_sec").removesuffix("_per_second")
     stem, _, last = per_s.rpartition("_")
-    found = _UNITS.get(last) if stem and not stem.endswith("_per") else None
+    known = last in _UNITS and not stem.endswith("_per") and (stem or _UNITS[last][0] == "1/s")
+    found = _UNITS[last] if known else None
     if per_s != word:
         return (stem, Unit(f"{found[0]}/s", found[1])) if found else (per_s, Unit("1/s"))
-    return (stem, Unit(*found)) if found else (word, Unit("1"))
+    return (stem or word, Unit(*found)) if found else (word, Unit("1"))
 
 
 def _fits(name: str, unit: Unit) -> bool:
@@ -303,7 +304,10 @@ def _declared(found: ColumnKind, header: str, declared: Mapping[str, Any]) -> Co
 
 def read_declarations(path: Path) -> Declarations:
     """Return what a TOML file says of columns and machines. Raises UsageError for an unknown key."""
-    document = read_toml(path)
+    try:
+        document = read_toml(path)
+    except RecordError as error:
+        raise UsageError(error.message, hint=error.hint) from error
     if (unknown := next((key for key in document if key not in ("columns", "machines")), None)) is not None:
         raise UsageError(
             f"{path}: unknown key {unknown!r}", hint="it takes [columns.NAME] and [machines.NAME]"

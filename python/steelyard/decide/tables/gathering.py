@@ -26,6 +26,10 @@ from steelyard.decide.tables.model import (
 )
 
 
+_RANGE = (1e-100, 1e100)
+"""Between which results are: beyond, their ratios would be 0 or infinite."""
+
+
 @dataclass
 class _Cell:
     """What was gathered of one machine's result."""
@@ -92,7 +96,7 @@ class Reading:
             cell = cells[column.name] = _Cell()
         value = number_in(text)
         scaled = math.nan if value is None else value * factor
-        if 0 < scaled < math.inf:
+        if _RANGE[0] < scaled < _RANGE[1]:
             cell.by_session.setdefault(session, []).append(scaled)
         elif value is None:
             cell.reason = cell.reason or (
