@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from steelyard._base import UsageError
@@ -116,7 +117,7 @@ def currency_of(machines: Iterable[MeasuredMachine]) -> str:
 
 def power_under(machine: MeasuredMachine, workload: str) -> Power:
     """Return the power of a machine under a workload: measured there, else of the machine."""
-    for name in (f"{_word(workload)}_power_w", f"{_stem(workload)}_power_w", "power_w"):
+    for name in _columns(workload):
         if (measured := machine.number(name)) is not None:
             return Power(measured, MEASURED)
     return _stated(machine)
@@ -140,6 +141,12 @@ def _stated(machine: MeasuredMachine) -> Power:
     if (design := machine.number("tdp_w")) is not None:
         return Power(design, DESIGN)
     return Power(None, "", "no column power_w, <result>_power_w or budgeted_power_w")
+
+
+@cache
+def _columns(workload: str) -> tuple[str, ...]:
+    """Return the attributes that may have the power under a workload, the most exact first."""
+    return f"{_word(workload)}_power_w", f"{_stem(workload)}_power_w", "power_w"
 
 
 def _word(name: str) -> str:

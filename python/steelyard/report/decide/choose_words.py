@@ -117,7 +117,7 @@ def lines(choice: Choice) -> Iterator[str]:
     criterion = Criterion(choice.criterion)
     if choice.demand is not None and not choice.demand.is_met:
         yield "Raise the limit (--site-mw, --rack-kw), lower the demand, or add other machine types."
-    for one in choice.contradictions:
+    for one in choice.contradictions[:_NAMED]:
         mix = (
             ""
             if one.same_mix is None
@@ -127,6 +127,8 @@ def lines(choice: Choice) -> Iterator[str]:
             f"{one.aggregate} is refused: it says {change(one.score)} of {one.machine}, and all its"
             f" {len(one.members)} members say the opposite{mix}."
         )
+    if len(choice.contradictions) > _NAMED:
+        yield f"{len(choice.contradictions) - _NAMED:,} more aggregates are refused."
     yield from _hidden(choice)
     # By one criterion: the table has the others.
     wrong = [each for each in choice.disagreements if each.criterion == criterion] or choice.disagreements
