@@ -23,7 +23,8 @@ from steelyard.decide.choice.results import BreakEven, Workload
 from steelyard.decide.tables.model import MeasuredMachine
 
 POWER_PRICE, PUE, YEARS, PRICE, WEIGHT = "power_price", "pue", "years", "price", "weight"
-_LEAST = {POWER_PRICE: 0.0, PUE: 1.0, YEARS: 0.0}
+_SPAN = {POWER_PRICE: (0.0, 100.0), PUE: (1.0, 10.0), YEARS: (0.0, 100.0)}
+"""Where a break-even means something."""
 
 
 def cost_break_evens(
@@ -45,7 +46,7 @@ def cost_break_evens(
             ),
             value,
         )
-        if at is not None and at > _LEAST[parameter] and not math.isclose(at, value):
+        if at is not None and _SPAN[parameter][0] < at < _SPAN[parameter][1] and not math.isclose(at, value):
             found.append(BreakEven(parameter, first.name, second.name, value, at))
     price = _price(first, second, powers, performance_ratio, economics)
     return found if price is None else [*found, price]

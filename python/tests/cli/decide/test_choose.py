@@ -53,9 +53,13 @@ def test_a_command_of_the_guide_works(words: list[str], folder: Path) -> None:
 
 
 def test_the_guide_quotes_what_is_said(folder: Path) -> None:
-    quoted = [part for part in TEXT.replace("\n", " ").split("`") if part.startswith(("SKU-", "batch mis"))]
-    assert len(quoted) == 3
-    said = " ".join(shown(*words[2:], folder=folder) for words in COMMANDS[:2])
+    quoted = [
+        part
+        for part in TEXT.replace("\n", " ").split("`")
+        if part.startswith(("SKU-", "batch mis", "total is"))
+    ]
+    assert len(quoted) == 4
+    said = " ".join(shown(*words[2:], folder=folder) for words in COMMANDS[:3])
     for sentence in quoted:
         assert sentence in said
 
