@@ -98,7 +98,7 @@ def test_every_document_is_printed_by_some_test() -> None:
         *("experiment_answer", "experiment_plan", "health_check", "install", "numa_experiment", "numa_plan"),
         *("knob_list", "softsku_state", "restoration", "uninstall"),
         *("fidelity", "calibration"),
-        *("choice", "savings", "sizing"),
+        *("choice", "savings", "sizing", "ranking", "projection"),
     }
     assert printed | elsewhere == set(TEXTS)
 

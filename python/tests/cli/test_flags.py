@@ -33,6 +33,7 @@ DEPENDS = {
     "--budget": "whether blocks or trials begin",
     "--call-graph": "what is said of the default",
     "--cgroup": "what is done with the cgroup",
+    "--confidence": "of a decision, or of intervals",
     "--duration": "what lasts",
     "--force": "what is replaced",
     "--from": "from when, or from which file",
@@ -135,7 +136,7 @@ def test_help_begins_with_a_verb(name: str) -> None:
 VERBS = {
     *("Install", "Run", "List", "Show", "Score", "Check", "Find", "Compare", "Record"),
     *("Add", "Count", "Rank", "Join", "Remove", "Import", "Measure", "Place", "Simulate", "Write"),
-    *("Try", "Set", "Undo"),
+    *("Try", "Set", "Undo", "Project", "Make"),
 }
 
 

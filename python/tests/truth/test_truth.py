@@ -61,6 +61,8 @@ def test_names_are_unique() -> None:
 
 
 FOLLOWS = {
+    "steelyard.decide.ranking.ranking.MemberScore": "steelyard.decide.choice.results.Order",
+    "steelyard.decide.ranking.ranking.RankedMachine": "steelyard.decide.choice.results.Order",
     "steelyard.experiment.numa.production.Cost": "steelyard.fleet.effects.Effect",
     "steelyard.experiment.numa.verdict.Performance": "steelyard.stats.contrasts.Contrast",
     "steelyard.fleet.rue.result.Comparison": "steelyard.fleet.rue.result.Speedup",

@@ -5,6 +5,8 @@ In: runs and suites of one machine. Out: a baseline file. Not here: which runs a
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +34,7 @@ def make(
     ] = "made by steelyard baseline make",
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.json", help="File to write; by default where `--baseline` looks."),
+        typer.Option(metavar="DIR", help="Folder of baselines; by default the one that `--baseline` reads."),
     ] = None,
     allow_suspect: Annotated[
         bool, typer.Option("--allow-suspect", help="Take suspect runs; the file says so.")
@@ -64,6 +66,10 @@ def make(
     from steelyard.records import Machine, Run
 
     folders = [folder for text in sources for folder in folders_of_runs(text, runs)]
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise UsageError(
+            f"--name {name[:100]!r}: not a name", hint="letters, digits, - and _, as lab-machine"
+        )
     resolved = [folder.resolve() for folder in folders]
     twice = next((folder for folder in resolved if resolved.count(folder) > 1), None)
     if twice is not None:
@@ -77,13 +83,13 @@ def make(
         name=name,
         title=title,
         provenance=provenance,
-        metrics={run.benchmark: declaration.find(run.benchmark).headline[0] for run, _ in found},
+        metrics=_metrics(run.benchmark for run, _ in found),
         parts={run.benchmark: declaration.find(run.benchmark).parts for run, _ in found},
         allow_suspect=allow_suspect,
     )
     if not allow_few:
         check_counts(baseline)
-    path = out or users_baselines() / f"{name}.json"
+    path = (out or users_baselines()) / f"{name}.json"
     if keep:
         baseline = with_others(baseline, records.read(Baseline, path))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,3 +101,15 @@ def make(
         print(line)
     print_path("baseline", path)
     return 0
+
+
+def _metrics(benchmarks: Iterable[str]) -> dict[str, str]:
+    """Return the metric that each benchmark is scored by. Raises UsageError for one without any."""
+    from steelyard._base import UsageError
+    from steelyard.bench import declaration
+
+    found = {name: declaration.find(name).headline for name in dict.fromkeys(benchmarks)}
+    none = next((name for name, headline in found.items() if not headline), None)
+    if none is not None:
+        raise UsageError(f"{none} has no score", hint="give runs of a benchmark with a headline metric")
+    return {name: headline[0] for name, headline in found.items()}

@@ -1,6 +1,6 @@
 """What a cell of a table holds: nothing, a number, a date, or a price.
 
-In: the text of a cell. Out: numbers; None for what is none.
+In: the text of a cell. Out: numbers, or None.
 
 Not here: which column a cell belongs to (``columns``), tables (``delimited``).
 """

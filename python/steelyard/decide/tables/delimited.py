@@ -1,6 +1,6 @@
 """Tables in CSV: wide (a row a machine, a column a result) or long (a row a value).
 
-In: a file with a header. Out: a `MachineTable`. Columns are told by their names (``columns``); a long file
+In: a file with a header. Out: a `MachineTable`. Columns are known by their names (``columns``); a long file
 has columns for machine, result and value. Rows of one machine are its repeats, by ``session`` where there is
 such a column; so are the figures of its power, of which the median is kept.
 
@@ -48,7 +48,7 @@ _MOSTLY = 0.5
 
 
 def read_delimited(paths: Sequence[Path], declarations: Declarations | None = None) -> list[MachineTable]:
-    """Return the tables of CSV files. Raises UsageError for one that is none."""
+    """Return the tables of CSV files. Raises UsageError."""
     declared = declarations or Declarations()
     tables, used = [], set()
     for path in paths:

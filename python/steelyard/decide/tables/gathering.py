@@ -25,7 +25,6 @@ from steelyard.decide.tables.model import (
     ResultColumn,
 )
 
-
 _RANGE = (1e-100, 1e100)
 """Between which results are: beyond, their ratios would be 0 or infinite."""
 

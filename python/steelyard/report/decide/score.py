@@ -82,7 +82,7 @@ def _cautions(found: Ranking) -> list[str]:
     unsure = [one for one in found.orders if one.probability is not None and one.probability < _SURE]
     if unsure:
         pairs = [f"{one.first} and {one.second}" for one in unsure]
-        said.append(f"Not told apart: {fmt.listed(pairs)}.")
+        said.append(f"Order not sure: {fmt.listed(pairs)}.")
     unknown = [one for one in found.orders if one.probability is None]
     if unknown:
         said.append(f"No probability of the order: {unknown[0].no_interval}.")

@@ -32,7 +32,7 @@ def write_run(folder: Path, level: Level) -> Path:
 ARGUMENTS = ["--title", "a machine", "--provenance", "measured"]
 
 
-def make(*words: object, few: bool = True, name: str = "default") -> CompletedProcess[str]:
+def make(*words: object, few: bool = True, name: str = "x") -> CompletedProcess[str]:
     """Run the command with what every baseline here has."""
     more = ["--allow-few"] if few else []
     return call("baseline", "make", *map(str, words), *ARGUMENTS, *more, "--name", name)
@@ -40,7 +40,7 @@ def make(*words: object, few: bool = True, name: str = "default") -> CompletedPr
 
 def test_a_baseline_is_written_and_read_back(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", Level.VALID)
-    done = make(folder, "--out", tmp_path / "out" / "mine.json", name="mine")
+    done = make(folder, "--out", tmp_path / "out", name="mine")
     assert (done.returncode, done.stderr) == (0, "")
     assert load_baselines(tmp_path / "out")["mine"].results[0].value == 123.0
 
@@ -57,14 +57,14 @@ def test_a_baseline_of_the_user_is_known_by_its_name(tmp_path: Path) -> None:
 
 
 def test_results_of_other_benchmarks_may_be_kept(tmp_path: Path) -> None:
-    out = tmp_path / "mine.json"
+    out = tmp_path
     first = write_run(tmp_path / "first", Level.VALID)
     assert make(first, "--out", out).returncode == 0
     second = write_run(tmp_path / "second", Level.VALID)
     run = records.read(Run, second / "run.json")
     records.write(run.model_copy(update={"tier": "full"}), second / "run.json")
     assert make(second, "--keep", "--out", out).returncode == 0
-    baseline = load_baselines(tmp_path)["default"]
+    baseline = load_baselines(tmp_path)["x"]
     assert [(one.tier, one.date, one.provenance) for one in baseline.results] == [
         (records.read(Run, first / "run.json").tier, baseline.date, "measured"),
         ("full", None, None),
@@ -77,13 +77,22 @@ def test_results_of_other_benchmarks_may_be_kept(tmp_path: Path) -> None:
 
 def test_an_unfit_run_is_refused_in_one_line(tmp_path: Path) -> None:
     folder, out = write_run(tmp_path / "run", Level.SUSPECT), tmp_path / "x.json"
-    refused = make(folder, "--out", out)
+    refused = make(folder, "--out", out.parent)
     assert refused.returncode == 4
     assert refused.stderr.count("\n") == 1
     assert "the result is suspect: it drifts" in refused.stderr
     assert not out.exists()
-    assert make(folder, "--allow-suspect", "--out", out).returncode == 0
+    assert make(folder, "--allow-suspect", "--out", out.parent).returncode == 0
     assert make(tmp_path / "nothing").returncode == 2
+
+
+def test_a_run_counts_once_and_a_name_is_no_path(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", Level.VALID)
+    refused = make(folder, tmp_path / "run" / ".." / "run")
+    assert (refused.returncode, "run is given twice" in refused.stderr) == (2, True)
+    for name in ("../x", "a/b", "", "-x"):
+        refused = make(folder, name=name)
+        assert (refused.returncode, "not a name" in refused.stderr) == (2, True), name
 
 
 def test_a_suite_stands_for_its_runs(tmp_path: Path) -> None:
@@ -96,21 +105,21 @@ def test_a_suite_stands_for_its_runs(tmp_path: Path) -> None:
     member = suite.members[0].model_copy(update={"runs": [entry]})
     # A member that has no result would be missing from the baseline.
     records.write(suite, folder / "suite.json")
-    refused = make(folder, "--out", out)
+    refused = make(folder, "--out", out.parent)
     assert refused.returncode == 4
     assert "the suite is incomplete" in refused.stderr
     whole = {"members": [member], "status": RunStatus.COMPLETE, "status_reason": None}
     records.write(suite.model_copy(update=whole), folder / "suite.json")
-    assert make(folder, "--out", out).returncode == 0
+    assert make(folder, "--out", out.parent).returncode == 0
     assert json.loads(out.read_text())["results"][0]["value"] == 123.0
 
 
 def test_too_few_runs_for_an_interval_are_refused(tmp_path: Path) -> None:
     runs, out = [write_run(tmp_path / f"run-{index}", Level.VALID) for index in range(3)], tmp_path / "x.json"
-    refused = make(*runs[:2], "--out", out, few=False)
+    refused = make(*runs[:2], "--out", out.parent, few=False)
     assert refused.returncode == 4
     assert "has 2 runs: 3 give an interval (run it with --repeat 3" in refused.stderr
     assert not out.exists()
-    made = make(*runs, "--out", out, few=False)
+    made = make(*runs, "--out", out.parent, few=False)
     assert made.returncode == 0
     assert "123 1/s, 3 runs, spread 0.0%, 0 suspect" in made.stdout
