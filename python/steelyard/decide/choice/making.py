@@ -99,7 +99,7 @@ def choose(table: MachineTable, request: ChooseRequest) -> Choice:
         economics=request.economics,
         workloads=tuple(workloads),
         machines=tuple(machines),
-        orders=tuple(_orders(table, first_ones, workloads, criterion, noise)),
+        orders=tuple(_orders(table, first_ones, workloads, criterion, baseline.name, noise)),
         break_evens=tuple(_break_evens(table, first_ones, workloads, criterion, request)),
         hidden=tuple(
             scores.hidden_members(machines, criterion, baseline.name, share_in(request.floor, "--shortfall"))
@@ -317,11 +317,15 @@ def _orders(
     machines: Sequence[WeighedMachine],
     workloads: Sequence[Workload],
     criterion: Criterion,
+    baseline: str,
     noise: float | None,
 ) -> list[Order]:
     same = {frozenset(pair) for pair in twins(table)}
     found = []
-    for first, second in list(pairwise(machines))[:ORDERS]:
+    pairs = list(pairwise(machines))[:ORDERS]
+    if (rank := next((at for at, one in enumerate(machines) if one.name == baseline), 0)) > 1:
+        pairs.insert(1, (machines[0], machines[rank]))
+    for first, second in pairs:
         ratio = (first.scores[criterion].overall or math.nan) / (second.scores[criterion].overall or math.nan)
         if frozenset((first.name, second.name)) in same:
             reason = "their results are the same to the last digit: one machine under two names?"

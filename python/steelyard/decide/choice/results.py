@@ -242,7 +242,7 @@ class Choice:
     machines: tuple[WeighedMachine, ...]
     """In their order; those without a score last."""
     orders: tuple[Order, ...]
-    """Neighbours in the order, from the first on."""
+    """Neighbours in the order, from the first on; and the first with the baseline."""
     break_evens: tuple[BreakEven, ...]
     """Where the first machine and others change places."""
     hidden: tuple[HiddenMembers, ...]

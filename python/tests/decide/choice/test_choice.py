@@ -239,6 +239,12 @@ def test_sessions_are_the_replicates() -> None:
     assert (with_sessions.orders[0].probability or 0) < (flat.orders[0].probability or 0)
 
 
+def test_the_first_is_also_compared_with_a_baseline_further_down() -> None:
+    choice = choose(three(), replace(REQUEST, baseline="C", by="perf"))
+    assert [(one.first, one.second) for one in choice.orders] == [("B", "A"), ("B", "C"), ("A", "C")]
+    assert all((one.probability or 0) > 0.99 for one in choice.orders)
+
+
 def test_a_duplicate_has_no_probability() -> None:
     table = csv_table(
         "machine,web_per_s,batch_per_s,db_per_s\n"
