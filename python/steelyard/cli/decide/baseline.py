@@ -26,7 +26,9 @@ app = typer.Typer(help="Make baselines: machines that scores are over.", no_args
     )
 )
 def make(
-    sources: Annotated[list[str], typer.Argument(metavar="RUN...", help="Complete runs or suites.")],
+    sources: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Complete runs, suites, or folders of them.")
+    ],
     name: Annotated[str, typer.Option(metavar="NAME", help="How `--baseline` names it.")],
     title: Annotated[str, typer.Option(metavar="TEXT", help="How reports name the machine.")],
     provenance: Annotated[
@@ -70,6 +72,8 @@ def make(
         raise UsageError(
             f"--name {name[:100]!r}: not a name", hint="letters, digits, - and _, as lab-machine"
         )
+    if not folders:
+        raise UsageError("no runs", hint="give complete runs of one machine")
     resolved = [folder.resolve() for folder in folders]
     twice = next((folder for folder in resolved if resolved.count(folder) > 1), None)
     if twice is not None:

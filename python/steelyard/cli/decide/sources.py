@@ -74,8 +74,10 @@ def _split(text: str) -> tuple[str, Path]:
 def folders_of_runs(text: str, out: Path) -> list[Path]:
     """Return the directories of the runs of a source; every run of a suite must be there.
 
-    Raises UsageError for a suite that is not complete: a member would be missing.
+    Raises SteelyardError for a suite that is not complete: a member would be missing.
     """
+    if _is_folder_of_runs(Path(text)):
+        return [folder for one in runs.outermost(Path(text)) for folder in folders_of_runs(str(one), out)]
     directory = runs.find(text, out)
     if suite_files.is_suite(directory):
         suite = suite_files.load(directory)[0]
@@ -86,13 +88,16 @@ def folders_of_runs(text: str, out: Path) -> list[Path]:
 
 def _folders(path: Path, out: Path) -> list[Path]:
     """Return the directories of runs that a source stands for."""
-    is_run = any((path / name).exists() for name in (MANIFEST, SUITE))
-    if path.is_dir() and not is_run:
+    if _is_folder_of_runs(path):
         folders = [folder for one in runs.outermost(path) for folder in _members(one)]
         if not folders:
             raise UsageError(f"{path}: no runs in it", hint="give a run, a suite, or a folder of them")
         return folders
     return _members(runs.find(str(path), out))
+
+
+def _is_folder_of_runs(path: Path) -> bool:
+    return path.is_dir() and not any((path / name).exists() for name in (MANIFEST, SUITE))
 
 
 def _members(directory: Path) -> list[Path]:

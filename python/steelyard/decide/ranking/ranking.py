@@ -105,7 +105,8 @@ def rank(table: MachineTable, request: ScoreRequest, baseline: Baseline | None =
     Raises UsageError for what cannot be compared.
     """
     if not table.results:
-        raise UsageError("no machine has a result", hint="give valid runs, or a table with numbers")
+        why = f": {table.notes[0].rstrip('.')}" if table.notes else ""
+        raise UsageError(f"no machine has a result{why}", hint="give valid runs, or a table with numbers")
     if baseline is not None:
         table = with_baseline(table, baseline)
     if len(table.machines) < 2:

@@ -148,7 +148,7 @@ def _members(found: Ranking) -> list[Block]:
     names = list(found.weights)
     if len(names) < 2:
         return []
-    if len(found.machines) <= _BESIDE_AT_MOST and len(names) > len(found.machines):
+    if len(found.machines) <= _BESIDE_AT_MOST and len(names) >= len(found.machines):
         return [_by_result(found)]
     if len(names) <= _MEMBERS_AT_MOST:
         equal = len(set(found.weights.values())) == 1
@@ -184,11 +184,13 @@ def _by_result(found: Ranking) -> Table:
     columns = [Column("result", is_text=True, is_whole=True)]
     if not equal:
         columns.append(Column("weight", "ratio"))
-    columns += [Column(machine.name) for machine in found.machines]
+    # The baseline's own scores are 1.
+    others = [machine for machine in found.machines if machine.name != found.baseline]
+    columns += [Column(machine.name) for machine in others]
     rows: list[list[object]] = []
     for at, (name, weight) in enumerate(found.weights.items()):
         rows.append([name, *([] if equal else [weight])])
-        rows[-1] += [_figure(machine.members[at]) for machine in found.machines]
+        rows[-1] += [_figure(machine.members[at]) for machine in others]
     return table(columns, rows)
 
 
