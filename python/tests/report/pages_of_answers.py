@@ -194,6 +194,35 @@ def choice(folder: Path, name: str) -> Path:
     return answered(["choose", str(folder / "machines.csv"), *words], folder / PAGE)
 
 
+def ranking(folder: Path, name: str) -> Path:
+    """Write the page that ranks machines whose names and results are a file's own."""
+    rows = [
+        [f"{side}{name}", name, at + noise, 100 - at, missing]
+        for side, at, missing in (("a", 30, name), ("b", 40, 7), ("c", 50, 8), ("d", 45, 9))
+        for noise in (0, 0.1, 0.2)
+    ]
+    header = ("machine", "processor", f"web{name}_per_s", f"batch{name}_per_s", f"few{name}_per_s")
+    with (folder / "results.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([header, *rows])
+    return answered(["score", str(folder / "results.csv"), "--baseline", f"b{name}"], folder / PAGE)
+
+
+def projection(folder: Path, name: str) -> Path:
+    """Write the page that projects machines whose names, results and processors are a file's own."""
+    noise = random.Random(7)
+    rows = []
+    for at, processor in enumerate("abcd"):
+        for cpus in (2, 4, 8):
+            rate = 100 * (1 + at) * cpus
+            target = "" if at == 3 and cpus == 8 else rate * noise.uniform(0.95, 1.05)
+            rows.append([f"{processor}{cpus}{name}", f"{processor}{name}", cpus, rate, target])
+    header = ("machine", "processor", "cpus", f"bench{name}_per_s", f"web{name}_per_s")
+    with (folder / "machines.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([header, *rows])
+    words = [str(folder / "machines.csv"), "--target", f"web{name}_per_s", "--explain"]
+    return answered(["project", *words], folder / PAGE)
+
+
 def sizing(folder: Path, name: str) -> Path:
     """Write the page that sizes machines whose names are a file's own."""
     steps = [(f"m{name}", 8, 2, cpus, 1000 * min(cpus, 8) + 30 * cpus) for cpus in (1, 2, 4, 8, 16)]
@@ -227,6 +256,8 @@ KINDS = {
     "workloads": workloads,
     "choice": choice,
     "sizing": sizing,
+    "ranking": ranking,
+    "projection": projection,
     "tuning": tuning,
 }
 """How a page of each kind is written into a folder, from a name."""
