@@ -5,6 +5,7 @@ In: a `Ranking`. Out: an `Answer`.
 
 from __future__ import annotations
 
+from steelyard.decide.choice.results import Order
 from steelyard.decide.ranking.ranking import MemberScore, RankedMachine, Ranking
 from steelyard.report import format as fmt
 from steelyard.report.answer import (
@@ -20,7 +21,7 @@ from steelyard.report.answer import (
     table,
 )
 
-_BARS_AT_MOST = 40
+_BARS_AT_MOST = 20
 _MEMBERS_AT_MOST = 12
 _BESIDE_AT_MOST = 4
 """Machines that stand in columns, where there are more results."""
@@ -42,7 +43,7 @@ def answer(found: Ranking, command: str, source: str) -> Answer:
         lines=_sentences(found),
         cautions=_cautions(found),
         says_no=all(machine.ratio is None for machine in found.machines),
-        eyebrow="scores",
+        eyebrow="machines",
         command=command,
         source=source,
     )
@@ -54,27 +55,29 @@ def heading(found: Ranking) -> str:
     if not known:
         return "No machine has an overall score."
     first = known[0]
-    said = f"{first.name} is first with {_times(first)} {found.baseline}"
-    if len(known) < 2:
-        return f"{said}."
-    order = next((one for one in found.orders if one.first == first.name), None)
-    ahead = f"{(order.ratio - 1) * 100:.1f} % ahead of {known[1].name}" if order else f"then {known[1].name}"
-    if order is not None and order.probability is not None:
-        return f"{said}, {ahead} (probability of this order {fmt.quantity(order.probability, 'ratio')})."
-    return f"{said}, {ahead}."
+    return f"{first.name} is first: {_times(first, found.baseline)}"
 
 
-def _times(machine: RankedMachine) -> str:
+def _times(machine: RankedMachine, baseline: str) -> str:
     if machine.low is None or machine.high is None:
-        return f"{machine.ratio:.3g}x"
-    return f"{machine.ratio:.3g}x ({machine.low:.3g} to {machine.high:.3g})"
+        return f"{machine.ratio:.3g}x {baseline}"
+    return f"{machine.ratio:.3g}x {baseline} ({machine.low:.3g} to {machine.high:.3g})"
+
+
+def _ahead(order: Order) -> str:
+    """Return how far the first is ahead of the second, and how sure that is."""
+    said = f"{fmt.quantity(order.ratio - 1, 'ratio')} ahead of {order.second}"
+    if order.probability is None:
+        return f"{said}."
+    return f"{said}; probability of this order {fmt.quantity(order.probability, 'ratio')}."
 
 
 def _sentences(found: Ranking) -> list[str]:
     counted = [name for name, weight in found.weights.items() if weight > 0]
     equal = len(set(found.weights.values())) == 1
     how = "" if equal else ", weighted"
-    return [f"Geometric mean of {fmt.several(len(counted), 'result')}{how}, over {found.baseline}."]
+    ahead = [f"{found.orders[0].first} is {_ahead(found.orders[0])}"] if found.orders else []
+    return [*ahead, f"Geometric mean of {fmt.several(len(counted), 'result')}{how}, over {found.baseline}."]
 
 
 def _cautions(found: Ranking) -> list[str]:
@@ -99,18 +102,18 @@ def _cautions(found: Ranking) -> list[str]:
 
 def _overall(found: Ranking) -> Chart:
     known = [machine for machine in found.machines if machine.ratio is not None][:_BARS_AT_MOST]
-    names = [machine.name for machine in reversed(known)]
+    has_spans = any(machine.low is not None for machine in known)
     return Chart(
         "scores",
         f"Overall score over {found.baseline}",
         (
             Series(
                 "score",
-                names,
-                [machine.ratio for machine in reversed(known)],
+                [machine.name for machine in known],
+                [machine.ratio for machine in known],
                 kind="bar",
-                low=[machine.low for machine in reversed(known)],
-                high=[machine.high for machine in reversed(known)],
+                low=[machine.low for machine in known] if has_spans else None,
+                high=[machine.high for machine in known] if has_spans else None,
             ),
         ),
         x_kind="name",

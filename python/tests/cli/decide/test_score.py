@@ -96,7 +96,7 @@ def test_the_commands_of_the_guide_work(folder: Path) -> None:
 
 
 def test_the_guide_quotes_what_is_said(folder: Path) -> None:
-    quoted = re.findall(r"`(large is first [^`]*)`", TEXT)
+    quoted = re.findall(r"`(large is first[^`]*)`", TEXT)
     assert len(quoted) == 1
     assert quoted[0] in ask("score", "results.csv", "--baseline", "small", folder=folder).stdout
 
@@ -122,7 +122,7 @@ def test_runs_are_named_by_the_user_and_repeats_give_an_interval(folder: Path) -
     assert first["better_than_next"] > 0.99
     assert list(found["conditions"]) == ["tax"]
     text = ask("score", "small=runs/small", "large=runs/large", folder=folder, COLUMNS="80").stdout
-    assert text.startswith("large is first with 2x (1.96 to 2.05) small")
+    assert text.startswith("large is first: 2x small (1.96 to 2.05)")
     assert max(map(len, text.splitlines())) <= 80
 
 
