@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from steelyard._base import UsageError
 from steelyard.decide.tables.model import MachineTable, MeasuredMachine, Measurement, ResultColumn
-from steelyard.fleet.platforms import DAYS, MACHINES, JobFigures, Platform, platforms
 from steelyard.stats.intervals import RATIO_COUNT as SESSIONS
+
+if TYPE_CHECKING:
+    from steelyard.fleet.platforms import Platform
 
 ENDING = "_ops_per_cpu_s"
 
@@ -34,6 +37,7 @@ def is_store(source: str) -> bool:
 def table_of_store(url: str) -> MachineTable:
     """Return the table of a store. Raises UsageError where no task of it completed operations."""
     from steelyard.cli.fleet.options import opened
+    from steelyard.fleet.platforms import DAYS, MACHINES, platforms
 
     with opened(url) as store:
         found = platforms(store.table("machines"), store.table("task_samples"))
@@ -67,10 +71,10 @@ def _machine(platform: Platform, jobs: Sequence[str]) -> MeasuredMachine:
     results: dict[str, Measurement] = {}
     missing = dict(platform.missing)
     for job in jobs:
-        figures = platform.jobs.get(job, JobFigures((), 0, "it did not run there"))
+        figures = platform.jobs.get(job)
         name = f"{job}{ENDING}"
-        if not figures.by_day:
-            missing[name] = figures.missing
+        if figures is None or not figures.by_day:
+            missing[name] = "it did not run there" if figures is None else figures.missing
             continue
         days = figures.by_day
         if len(days) < SESSIONS:

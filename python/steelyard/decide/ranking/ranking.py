@@ -29,6 +29,7 @@ from steelyard.decide.tables.model import (
     ResultColumn,
 )
 from steelyard.decide.tables.reading import twins
+from steelyard.stats.intervals import RATIO_COUNT
 
 PAIRS = 50
 """Neighbours whose order is judged, from the first."""
@@ -232,8 +233,10 @@ def _member(
     if own is None or theirs is None:
         side, word = (machine, "") if own is None else (base, "baseline: ")
         return MemberScore(workload.name, None, None, None, f"{word}{side.why_missing(workload.name)}")
-    order = _against(machine, base, [replace(workload, weight=1.0)], own / theirs, noise)
     reservation = machine.results[workload.name].reservation or None
+    if noise is None and _has_few(machine, base, workload):
+        return MemberScore(workload.name, own / theirs, None, None, None, reservation)
+    order = _against(machine, base, [replace(workload, weight=1.0)], own / theirs, noise)
     return MemberScore(workload.name, own / theirs, order.low, order.high, None, reservation)
 
 
@@ -246,7 +249,20 @@ def _against(
 ) -> Order:
     if machine is base:
         return Order(machine.name, base.name, 1.0, None, None, None, "it is the baseline")
+    if noise is None:
+        # Where one result has too few repeats there is no interval, whatever the others have.
+        few = [each for each in workloads if _has_few(machine, base, each)]
+        workloads = few[:1] or workloads
     return order_of(machine, base, workloads, ratio, noise)
+
+
+def _has_few(machine: MeasuredMachine, base: MeasuredMachine, workload: Workload) -> bool:
+    """Whether either machine has too few repeats of a result for an interval."""
+    for one in (machine, base):
+        sessions = one.results[workload.name].sessions
+        if (len(sessions) if len(sessions) > 1 else len(sessions[0])) < RATIO_COUNT:
+            return True
+    return False
 
 
 def _orders(
