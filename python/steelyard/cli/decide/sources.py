@@ -38,6 +38,8 @@ def table_of(request: TableRequest) -> MachineTable:
     for text in request.sources:
         name, path = _split(text)
         if not name and is_store(text):
+            if any(text.rstrip("/") == one.sources[0].rstrip("/") for one in stores):
+                raise UsageError(f"{text} is given twice", hint="its figures would count twice")
             stores.append(table_of_store(text).with_attributes(declared.machines))
         elif path.is_file() and path.name not in (MANIFEST, SUITE):
             if name:

@@ -218,6 +218,7 @@ def test_platforms_of_a_fleet_are_machines_and_its_jobs_results(tmp_path: Path) 
     assert [machine["name"] for machine in found["machines"]] in (["p0", "p1"], ["p1", "p0"])
     assert found["units"] == {"job-0_ops_per_cpu_s": "1/s", "job-1_ops_per_cpu_s": "1/s"}
     assert all(machine["low"] for machine in found["machines"] if machine["name"] != "p0")
+    assert "is given twice" in error(store, f"{store}/", folder=tmp_path)
     without = make(tmp_path / "none", Shape(machines=4, platforms=2, missing=frozenset({"operations"})))
     assert "has operations: its samples have no operations" in error(without, folder=tmp_path)
     empty = make(tmp_path / "empty", Shape(samples=0))
