@@ -25,6 +25,7 @@ _BARS_AT_MOST = 20
 _MEMBERS_AT_MOST = 12
 _BESIDE_AT_MOST = 4
 """Machines that stand in columns, where there are more results."""
+_NOTES_AT_MOST = 20
 _SURE = 0.95
 
 
@@ -208,5 +209,7 @@ def _withheld(found: Ranking) -> list[Block]:
 
 
 def _data(found: Ranking) -> list[Block]:
-    items = [*found.notes, *(f"{name}: {text}." for name, text in found.conditions.items())]
+    items = [*(f"{name}: {text}." for name, text in found.conditions.items()), *found.notes]
+    if len(items) > _NOTES_AT_MOST:
+        items = [*items[:_NOTES_AT_MOST], f"{len(items) - _NOTES_AT_MOST:,} more notes: --json has all."]
     return [Notes(tuple(items))] if items else []

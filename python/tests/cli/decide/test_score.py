@@ -227,6 +227,14 @@ def test_platforms_of_a_fleet_are_machines_and_its_jobs_results(tmp_path: Path) 
     assert ask("score", wild, folder=tmp_path).returncode in (0, 1)
 
 
+def test_many_notes_are_bounded_in_text_and_whole_in_the_document(folder: Path) -> None:
+    names = [f"r{at}_per_s" for at in range(50)]
+    rows = [",".join((machine, *("0" if machine == "C" else "5" for _ in names))) for machine in "ABC"]
+    (folder / "t.csv").write_text("\n".join([",".join(("machine", *names)), *rows]))
+    assert "31 more notes: --json has all." in ask("score", "t.csv", folder=folder).stdout
+    assert len(document("t.csv", folder=folder)["notes"]) == 51
+
+
 @needs_data
 def test_the_data_of_two_cloud_vendors_is_ranked(tmp_path: Path) -> None:
     found = document(MACHINES, "--baseline", "aws/m7g.xlarge", folder=tmp_path)
