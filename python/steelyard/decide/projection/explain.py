@@ -16,7 +16,7 @@ from steelyard.decide.projection.learn import Fold, Learner, Model, left_out
 from steelyard.decide.projection.result import Contradiction, ResultWorth, SuiteError
 from steelyard.decide.tables.model import MachineTable
 
-CHEAP = Learner(trees=10, members=((True, 100.0), (False, 100.0)))
+CHEAP = Learner(trees=12, ridges=((True, (100.0,)), (False, (100.0,))))
 """For comparisons of suites and of numbers of machines: all of them by the same, smaller model."""
 _ALIKE = 0.2
 """Results of machines that are alike differ by less, as the median over results of their largest ratio."""

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.decide.projection.features import Features, Floats
+from steelyard.decide.projection.forest import Forest
 from steelyard.decide.projection.kriging import Covariance
 from steelyard.decide.projection.learn import Fold, weights_of
 
@@ -36,30 +36,27 @@ COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)
 class Difficulty:
     """The expected absolute residual of a machine."""
 
-    forest: Any
+    forest: Forest | None
     constant: float
 
     def of(self, features: Features, at: NDArray[np.bool_]) -> Floats:
         """Return it, in logarithms, for the machines ``at``."""
         if self.forest is None:
             return np.full(int(at.sum()), self.constant)
-        found: Floats = self.forest.predict(features.matrix[at]) + _LEAST
-        return found
+        return self.forest.predict(features.matrix[at]) + _LEAST
 
 
 def difficulty(
     features: Features, residuals: Floats, groups: NDArray[np.str_], at: NDArray[np.bool_]
 ) -> Difficulty:
     """Return what the residuals of the machines ``at`` say of others."""
-    from sklearn.ensemble import ExtraTreesRegressor
-
     sizes = np.abs(residuals[at])
     weights = weights_of(groups[at])
     constant = float(np.average(sizes, weights=weights)) + _LEAST
     if at.sum() < 4 * _LEAF or not features.matrix.shape[1]:
         return Difficulty(None, constant)
-    forest = ExtraTreesRegressor(_TREES, min_samples_leaf=_LEAF, max_features=0.5, random_state=2)
-    return Difficulty(forest.fit(features.matrix[at], sizes, sample_weight=weights), constant)
+    forest = Forest.grown(features.matrix[at], sizes, weights, trees=_TREES, leaf=_LEAF, seed=2)
+    return Difficulty(forest, constant)
 
 
 def expected_residuals(

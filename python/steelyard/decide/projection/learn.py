@@ -1,11 +1,11 @@
-"""The learner: a target in logarithms from features, as the mean of a few models that know different things.
+"""The learner: a target in logarithms from features.
 
 In: features and targets of known machines. Out: projections of others, as logarithms.
 
-Each member projects the ratio of the target to an anchor: the machine's size, or the result that follows the
-target best. A ridge regression takes what is linear, and goes on beyond the known machines; extremely
-randomised trees (Geurts, Ernst and Wehenkel, Machine Learning 63, 2006) take what it leaves. A processor of
-which many machines are known weighs by the square root of their number.
+A model is the mean of two: one has the target in proportion to the machine's size, the other to the result
+that it follows best. Each is the mean of ridge regressions of that ratio, which go on beyond the known
+machines, and a forest (``forest``) that takes what they leave. A processor of which many machines are known
+weighs by the square root of their number.
 
 scikit-learn is loaded when a model is made.
 """
@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.decide.projection.features import Features, Floats
+from steelyard.decide.projection.forest import Forest
 
-TREES = 30
+TREES = 40
 _SEED = 1
 _LEAF = 2
-_COLUMNS = 0.5
 _FURTHEST = 4.0
 """Standard units from the mean at which the ridge goes on no further: a feature that hardly differs among a
 few machines would else carry others anywhere."""
@@ -37,29 +37,38 @@ class Learner:
     """How a model is made."""
 
     trees: int = TREES
-    members: tuple[tuple[bool, float | None], ...] = (
-        (True, 30.0),
-        (True, 300.0),
-        (False, None),
-        (False, 100.0),
+    """Of each forest."""
+    ridges: tuple[tuple[bool, tuple[float | None, ...]], ...] = (
+        (True, (30.0, 300.0)),
+        (False, (None, 100.0)),
     )
-    """Whether the anchor is the size, else the best result; and the ridge's penalty in standard units of the
-    features, None without a linear part."""
+    """For each forest whether its anchor is the size, else the best result; and the penalties of its ridges
+    in standard units of the features, None without a ridge."""
 
 
 @dataclass
-class _Member:
+class _Part:
+    """An anchor with its regressions, and the forest of what they leave."""
+
     anchor: int
-    ridge: Any
-    trees: Any
-    offset: float
+    ridges: list[Any]
+    """A regression, or the level of the ratio where there is none."""
+    forest: Forest | None = None
+
+    def linear(self, anchors: Floats, standard: Floats) -> Floats:
+        """Return the mean of the regressions."""
+        values = [one if isinstance(one, float) else one.predict(standard) for one in self.ridges]
+        found: Floats = anchors[:, self.anchor] + np.mean(
+            [np.broadcast_to(value, len(anchors)) for value in values], axis=0
+        )
+        return found
 
 
 @dataclass
 class Model:
     """A fitted model."""
 
-    members: list[_Member]
+    parts: list[_Part]
     center: Floats
     scale: Floats
     lowest: Floats
@@ -68,15 +77,12 @@ class Model:
 
     def predict(self, features: Features, at: NDArray[np.bool_]) -> Floats:
         """Return the logarithms of the target on the machines ``at``."""
-        matrix, standard = features.matrix[at], self._standard(features.matrix[at])
+        matrix, anchors = features.matrix[at], features.anchors[at]
+        standard = self._standard(matrix)
         found = []
-        for member in self.members:
-            value = features.anchors[at, member.anchor] + member.offset
-            if member.ridge is not None and matrix.shape[1]:
-                value = value + member.ridge.predict(standard)
-            if member.trees is not None:
-                value = value + member.trees.predict(matrix)
-            found.append(value)
+        for part in self.parts:
+            value = part.linear(anchors, standard)
+            found.append(value if part.forest is None else value + part.forest.predict(matrix))
         mean: Floats = np.mean(found, axis=0)
         return mean
 
@@ -129,7 +135,6 @@ def fit(
     learner: Learner = Learner(),
 ) -> Model:
     """Return the model of the machines ``at``; ``target`` has logarithms."""
-    from sklearn.ensemble import ExtraTreesRegressor
     from sklearn.linear_model import Ridge
 
     known = Features(
@@ -138,28 +143,22 @@ def fit(
     )  # fmt: skip
     matrix, logs, weights = known.matrix, target[at], weights_of(groups[at])
     center, scale = _moments(matrix)
-    anchors = known.anchors
-    model = Model([], center, scale, anchors.min(axis=0), anchors.max(axis=0))
+    model = Model([], center, scale, known.anchors.min(axis=0), known.anchors.max(axis=0))
     standard = model._standard(matrix)
-    for number, (is_size, alpha) in enumerate(learner.members):
+    for number, (is_size, alphas) in enumerate(learner.ridges):
         anchor = best_anchor(known, logs, groups[at], is_size=is_size)
-        rest = logs - known.anchors[:, anchor]
-        ridge, offset = None, 0.0
-        if alpha is None or not matrix.shape[1]:
-            offset = float(np.average(rest, weights=weights))
-            rest = rest - offset
-        else:
-            ridge = Ridge(alpha).fit(standard, rest, sample_weight=weights)
-            rest = rest - ridge.predict(standard)
-        trees = None
-        if matrix.shape[1] and len(rest) >= 2 * _LEAF and learner.trees:
-            trees = ExtraTreesRegressor(
-                learner.trees,
-                min_samples_leaf=_LEAF,
-                max_features=_COLUMNS,
-                random_state=_SEED + number,
-            ).fit(matrix, rest, sample_weight=weights)
-        model.members.append(_Member(anchor, ridge, trees, offset))
+        ratio = logs - known.anchors[:, anchor]
+        part = _Part(anchor, [])
+        for alpha in alphas:
+            if alpha is None or not matrix.shape[1]:
+                part.ridges.append(float(np.average(ratio, weights=weights)))
+            else:
+                part.ridges.append(Ridge(alpha).fit(standard, ratio, sample_weight=weights))
+        if matrix.shape[1] and len(logs) >= 2 * _LEAF and learner.trees:
+            rest = logs - part.linear(known.anchors, standard)
+            seed = _SEED + number
+            part.forest = Forest.grown(matrix, rest, weights, trees=learner.trees, leaf=_LEAF, seed=seed)
+        model.parts.append(part)
     return model
 
 

@@ -47,6 +47,8 @@ class Question:
     confidence: float = 0.8
     suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Patterns of results by suite; by default by the first word of results."""
+    compares_suites: bool = True
+    """Whether suites are tried alone."""
     explain: bool = False
     learning: bool = False
     wanted_error_ratio: float | None = None

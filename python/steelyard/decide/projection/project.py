@@ -38,6 +38,7 @@ from steelyard.decide.projection.result import (
     ProjectedMachine,
     Projection,
     SiblingError,
+    SuiteError,
 )
 from steelyard.decide.projection.siblings import Siblings, siblings_of
 from steelyard.decide.tables.model import MachineTable
@@ -154,20 +155,29 @@ def _by_model(problem: Problem) -> Projection:
         siblings=[]
         if spans.siblings is None
         else [_sibling_error(one) for one, _ in spans.siblings.quantiles],
-        suites=explain.compare_suites(
-            problem.table,
-            features,
-            target,
-            groups,
-            folds if question.forward else folds_of(groups, known, _SUITE_FOLDS),
-            _suites(problem),
-            higher=problem.is_higher_better,
-        ),
+        suites=_model_suites(problem, features, folds),
         worths=worths,
         learning=learning,
         groups_needed=needed,
         next=following,
         contradictions=explain.contradictions(problem.table, target, groups, problem.results),
+    )
+
+
+def _model_suites(problem: Problem, features: Features, folds: Sequence[Fold]) -> list[SuiteError]:
+    question = problem.question
+    if not question.compares_suites:
+        return []
+    # Fewer folds: what counts here is how suites compare.
+    fewer = folds if question.forward else folds_of(problem.groups, problem.known, _SUITE_FOLDS)
+    return explain.compare_suites(
+        problem.table,
+        features,
+        problem.target,
+        problem.groups,
+        fewer,
+        _suites(problem),
+        higher=problem.is_higher_better,
     )
 
 
