@@ -165,7 +165,7 @@ def _pairs(
 ) -> list[tuple[str, Floats]]:
     """Add the ratios of figures in one unit where there are few; return anchors between two of them.
 
-    So power at part load is told from idle and full power.
+    So power at part load follows from idle and full power.
     """
     units = {column.name: column.unit for column in table.results if column.name in results}
     units |= {name: "w" for name in table.attributes if name.endswith("_w")}

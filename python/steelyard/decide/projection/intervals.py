@@ -7,7 +7,7 @@ and the quantile of these over the known machines is what a new machine's is bel
 square root of its number of machines, and one more group, the new one, is counted as beyond all (Dunn,
 Wasserman and Ramdas, Distribution-free prediction sets for two-layer hierarchical models, JASA 118, 2023,
 with equal weights of groups). Siblings that are known narrow it: then residuals are those of kriging from as
-many siblings, drawn at random in the known groups.
+many siblings, chosen at random in the known groups.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEAST = 0.02
 """Added to an expected residual, so that no machine is taken for known to the last digit."""
 _DRAWS = 4
 COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)
-"""Numbers of known siblings for which residuals are drawn."""
+"""Numbers of known siblings for which residuals are computed."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What machines of one processor tell of each other: residuals of a model that share their processor.
+"""Kriging among machines of one processor: residuals of a model that share their processor.
 
 In: residuals (logarithm of the target over its projection from other processors), groups, sizes. Out: how the
 residual of a machine follows from those of its siblings, as in kriging with the covariance
@@ -21,7 +21,7 @@ _LARGEST = 1.5
 """Residuals are cut here before a covariance is fitted: a few machines that contradict all others would else
 decide it."""
 _MACHINES_AT_MOST = 40
-"""Of a group: more tell nothing new of a covariance, and cost the cube of their number."""
+"""Of a group: more add nothing to a covariance, and cost the cube of their number."""
 _LENGTHS = (0.2, 3.0)
 
 

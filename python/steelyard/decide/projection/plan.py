@@ -1,4 +1,4 @@
-"""What to measure: the error by the number of known groups, and the machine whose result tells most.
+"""What to measure: the error by the number of known groups, and the machine that narrows most intervals.
 
 In: features and targets of known machines, the covariance of siblings. Out: parts of a `Projection`.
 """
@@ -85,26 +85,26 @@ def next_machines(
     sizes: Floats,
     known: NDArray[np.bool_],
     half_widths: Floats,
-    told: Siblings,
+    family: Siblings,
 ) -> list[NextMachine]:
     """Return the machines whose measurement narrows most intervals, the best of each group, best first.
 
     ``half_widths`` are logarithms by machine.
     """
     found = []
-    quantiles = {one.count: value for one, value in told.quantiles}
+    quantiles = {one.count: value for one, value in family.quantiles}
     for group in np.unique(groups[~known]):
         open_ones = np.flatnonzero((groups == group) & ~known & np.isfinite(half_widths))
         mine = np.flatnonzero((groups == group) & known)
-        after = scores_for([one for one, _ in told.quantiles], len(mine) + 1)
+        after = scores_for([one for one, _ in family.quantiles], len(mine) + 1)
         if not len(open_ones) or after is None:
             continue
         best: tuple[float, int, Floats] | None = None
         for candidate in open_ones[np.argsort(sizes[open_ones])][:: max(1, len(open_ones) // 12)]:
             siblings = np.append(sizes[mine], sizes[candidate])
-            _, variance = told.covariance.predict(sizes[open_ones], siblings, np.zeros(len(siblings)))
+            _, variance = family.covariance.predict(sizes[open_ones], siblings, np.zeros(len(siblings)))
             widths = quantiles[after.count] * scale_with_siblings(
-                told.expected[open_ones], variance, told.covariance
+                family.expected[open_ones], variance, family.covariance
             )
             widths = np.minimum(widths, half_widths[open_ones])
             widths[open_ones == candidate] = 0.0

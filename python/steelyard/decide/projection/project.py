@@ -61,7 +61,7 @@ class _Spans:
     of_new: Floats
     """Of machines as if their group were unknown."""
     siblings: Siblings | None
-    """What machines of a group tell of each other."""
+    """How residuals follow from those of siblings."""
 
 
 def project(table: MachineTable, question: Question) -> Projection:
@@ -213,8 +213,8 @@ def _spans(problem: Problem, features: Features, outside: Floats, folds: Sequenc
     if fresh.any() and usable.any():
         expected[fresh] = difficulty(features, residuals, groups, usable).of(features, fresh)
     widths = np.full(len(expected), np.nan) if found is None else found * expected
-    told = siblings_of(features, problem.target, outside, expected, groups, sizes, confidence)
-    return _Spans(widths, told)
+    family = siblings_of(features, problem.target, outside, expected, groups, sizes, confidence)
+    return _Spans(widths, family)
 
 
 def _project_new(
@@ -227,7 +227,7 @@ def _project_new(
 ) -> tuple[Floats, Floats, list[tuple[str, ...]]]:
     """Return projections, half-widths and flags with those of machines whose target is unknown.
 
-    A machine with known siblings is projected by what they tell: by their law, or by the mean of two, the
+    A machine with known siblings is projected from them: by their law, or by the mean of two, the
     model of all machines and that of other groups with the correction of the siblings.
     """
     logs, half = (one.copy() for one in so_far)
@@ -235,23 +235,25 @@ def _project_new(
     fresh = ~known
     logs[fresh] = final.predict(features, fresh)
     half[fresh] = spans.of_new[fresh]
-    told = spans.siblings
-    for fold, model in zip(*learned, strict=True) if told is not None else ():
-        assert told is not None
+    family = spans.siblings
+    for fold, model in zip(*learned, strict=True) if family is not None else ():
+        assert family is not None
         for group in np.unique(groups[fold.projected]):
             mine = fresh & (groups == group)
-            siblings = fold.projected & (groups == group) & np.isfinite(told.residuals)
+            siblings = fold.projected & (groups == group) & np.isfinite(family.residuals)
             if not mine.any() or not siblings.any():
                 continue
-            mean, variance = told.covariance.predict(sizes[mine], sizes[siblings], told.residuals[siblings])
-            if told.law is not None:
-                logs[mine] = told.law[mine] + mean
+            mean, variance = family.covariance.predict(
+                sizes[mine], sizes[siblings], family.residuals[siblings]
+            )
+            if family.law is not None:
+                logs[mine] = family.law[mine] + mean
             else:
                 logs[mine] = (logs[mine] + model.predict(features, mine) + mean) / 2
-            scores = scores_for([one for one, _ in told.quantiles], int(siblings.sum()))
+            scores = scores_for([one for one, _ in family.quantiles], int(siblings.sum()))
             if scores is not None:
-                value = next(value for one, value in told.quantiles if one is scores)
-                width = value * scale_with_siblings(told.expected[mine], variance, told.covariance)
+                value = next(value for one, value in family.quantiles if one is scores)
+                width = value * scale_with_siblings(family.expected[mine], variance, family.covariance)
                 half[mine] = np.fmin(half[mine], width)
     beyond = np.zeros(len(logs))
     beyond[fresh] = final.beyond(features, fresh)

@@ -1,6 +1,6 @@
 """What a projection says: machines, how far off it is, what carries it, and what to measure next.
 
-In: made by ``project``. Out: printed by ``_base.documents``, drawn by ``report.decide.project``.
+In: made by ``project``. Out: printed by ``_base.documents``, shown by ``report.decide.project``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class SiblingError:
     """The error when some machines of a group are known."""
 
     siblings: int
-    """Known machines of the group, drawn at random."""
+    """Known machines of the group, chosen at random."""
     median_error_ratio: float
     """Median of |projected / measured - 1| of the others."""
     p90_error_ratio: float

@@ -5,8 +5,8 @@ residuals are over, and how they follow from those of siblings (``kriging``).
 
 A base is the model of other groups, or a law: the target in proportion to a power of the machine's size, or
 of the result that it follows best, with the power that is common within groups. The base is chosen whose
-residuals siblings tell best, each known machine left out in turn: a few machines of few families are told
-best by a law, a large table by the model.
+residuals follow best from those of siblings, each known machine left out in turn: often a law for a few
+machines of few families, and the model for a large table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ERROR_AT_MOST = 1.0
 
 @dataclass(frozen=True)
 class Siblings:
-    """How machines of a group tell of each other."""
+    """How residuals of machines of one group follow from each other."""
 
     base: str
     """`MODEL_OF_OTHERS`, or the size or result that a law is of."""
@@ -53,7 +53,7 @@ def siblings_of(
     sizes: Floats,
     confidence: float,
 ) -> Siblings | None:
-    """Return how siblings tell, None where no group has two known machines.
+    """Return how residuals follow from those of siblings, None where no group has two known machines.
 
     ``outside`` are projections from other groups and ``expected`` their expected absolute residuals, NaN
     where a machine was not judged.
@@ -107,7 +107,7 @@ def _law(anchor: Floats, target: Floats, groups: NDArray[np.str_], known: NDArra
 def _left_out_error(
     covariance: Covariance, residuals: Floats, groups: NDArray[np.str_], sizes: Floats
 ) -> float:
-    """Return the mean absolute error of residuals as their siblings tell them."""
+    """Return the mean absolute error of residuals as predicted from siblings."""
     errors, weights = [], []
     for group in np.unique(groups):
         at = np.flatnonzero(groups == group)

@@ -39,11 +39,7 @@ def answer(found: Projection, command: str, source: str) -> Answer:
         Section("siblings", "With machines of the same " + found.group_attribute, tuple(_siblings(found))),
         Section("suites", "Suites", tuple(_suites(found))),
         Section("results", "Results", tuple(_worths(found))),
-        Section(
-            "learning",
-            "Processors to measure" if found.group_attribute == "processor" else "To measure",
-            tuple(_learning(found)),
-        ),  # fmt: skip
+        Section("learning", "How many to measure", tuple(_learning(found))),
         Section("next", "Measure next", tuple(_next(found))),
         Section("contradictions", "Contradictions", tuple(_contradictions(found))),
         Section("data", "Data", tuple(_data(found))),
@@ -360,9 +356,7 @@ def _contradictions(found: Projection) -> list[Block]:
         (one.group, one.cpus, one.machines, one.target_ratio, one.results_ratio, one.lowest, one.highest)
         for one in found.contradictions
     ]
-    caption = (
-        "Machines that the results take for alike, and the target does not: no projection can tell them."
-    )
+    caption = "Alike by all results and not by the target: no projection can distinguish them."
     return [table(columns, rows, caption=caption)]
 
 

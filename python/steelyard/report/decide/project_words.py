@@ -35,7 +35,7 @@ def sentences(found: Projection) -> list[str]:
     error = found.error
     if error is not None and found.method == "model":
         said.append(
-            f"Judged on {fmt.several(error.machines, 'machine')} of {error.groups:,} {found.group_attribute}s,"
+            f"Error of {fmt.several(error.machines, 'machine')} of {error.groups:,} {found.group_attribute}s,"
             f" each projected without its own {found.group_attribute}."
         )
     if found.method == "geomean":
@@ -68,7 +68,7 @@ def notes(found: Projection) -> list[str]:
         machines = sum(one.machines for one in found.contradictions)
         said.append(
             f"The target contradicts itself on {machines:,} machines: {worst.target_ratio:.1f}x between"
-            f" {worst.lowest} and {worst.highest}, which all results take for alike."
+            f" {worst.lowest} and {worst.highest}, which are alike by all results."
         )
     flagged = [machine for machine in found.machines if machine.flags]
     if flagged:

@@ -14,7 +14,7 @@ SIZES = (2, 4, 8, 16, 32, 64)
 
 @dataclass(frozen=True)
 class World:
-    """What is drawn; standard deviations are of logarithms."""
+    """A made-up world; standard deviations are of logarithms."""
 
     processors: int = 14
     machines: int = 4
@@ -38,8 +38,8 @@ def fleet(random: Random, world: World, largest: int = SIZES[-1]) -> MachineTabl
     for number in range(world.processors):
         generation = random.uniform(0, 5)
         core, memory = 0.12 * generation + 0.1 * random.normal(), 0.1 * generation + 0.15 * random.normal()
-        drawn = random.standard_t(world.tails) if world.tails else random.normal()
-        family = world.family * drawn
+        deviate = random.standard_t(world.tails) if world.tails else random.normal()
+        family = world.family * deviate
         falls = world.collapse if random.random() < 0.5 else 0.0
         count = world.machines * (6 if world.uneven and number == 0 else 1)
         for index in range(count):
