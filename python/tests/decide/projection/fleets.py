@@ -27,8 +27,6 @@ class World:
     """Degrees of freedom of Student's t that a family's deviation has; 0 is normal."""
     collapse: float = 0.0
     """Power of the size by which the target of some processors falls from 16 CPUs on."""
-    uneven: bool = False
-    """Whether one processor has half of all machines."""
 
 
 def fleet(random: Random, world: World, largest: int = SIZES[-1]) -> MachineTable:
@@ -41,8 +39,7 @@ def fleet(random: Random, world: World, largest: int = SIZES[-1]) -> MachineTabl
         deviate = random.standard_t(world.tails) if world.tails else random.normal()
         family = world.family * deviate
         falls = world.collapse if random.random() < 0.5 else 0.0
-        count = world.machines * (6 if world.uneven and number == 0 else 1)
-        for index in range(count):
+        for index in range(world.machines):
             cpus = float(random.choice(sizes))
             scale = 0.9 * np.log(cpus)
             own = world.noise * random.normal(size=5)
