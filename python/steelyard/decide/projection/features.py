@@ -3,7 +3,8 @@
 In: a table, the target, and the results to use. Out: `Features`: logarithms of results and sizes (a ratio of
 machines is then a difference), results per CPU where they grow with CPUs, words as columns of 0 and 1.
 
-Invariants: the target, and results measured together with it, are no features; a missing figure is NaN.
+Invariants: the target, and results measured together with it, are no features; a missing figure is NaN; the
+unit of a result changes no column.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def features_of(table: MachineTable, results: Sequence[str], group: str) -> Feat
     return Features(
         tuple(name for name, _, _ in kept),
         tuple(of for _, of, _ in kept),
-        np.column_stack([values for _, _, values in kept]) if kept else np.zeros((count, 0)),
+        np.column_stack([_centred(values) for _, _, values in kept]) if kept else np.zeros((count, 0)),
         np.column_stack([values for _, values in anchors]),
         tuple(name for name, _ in anchors),
         tuple(name in {name for name, _ in sizes} for name, _ in anchors),
@@ -220,6 +221,12 @@ def _slope(size: Floats, values: Floats) -> float:
 def _differs(values: Floats) -> bool:
     known = values[np.isfinite(values)]
     return bool(len(known)) and bool(np.ptp(known) > 0 or len(known) < len(values))
+
+
+def _centred(values: Floats) -> Floats:
+    """Return a column less its median: in logarithms, without its unit."""
+    found: Floats = values - np.nanmedian(values)
+    return found
 
 
 def _filled(values: Floats, size: Floats) -> Floats:

@@ -4,6 +4,9 @@ In: a matrix in which a missing figure is NaN, targets and weights. Out: a `Fore
 
 The trees are scikit-learn's; growing and averaging them is done here, since its own forests change the
 warnings of the whole process while they work, and several are grown at a time.
+
+Invariant: a forest is the same in whatever order machines stand, and whatever the unit of a result: where two
+splits are equally good, the last digit would else decide.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ import numpy as np
 from steelyard.decide.projection.features import Floats
 
 COLUMNS = 0.5
+_DECIMALS = 6
+"""Of features, which are logarithms or have a size of about 1, and of targets."""
 """Share of the features that are tried at each split."""
 
 
@@ -31,6 +36,9 @@ class Forest:
         """Return a forest; ``leaf`` is the smallest number of machines of a leaf."""
         from sklearn.tree import ExtraTreeRegressor
 
+        matrix, target = np.round(matrix, _DECIMALS) + 0.0, np.round(target, _DECIMALS) + 0.0
+        order = np.lexsort([weights, target, *np.nan_to_num(matrix, nan=np.inf).T])
+        matrix, target, weights = matrix[order], target[order], weights[order]
         seeds = np.random.default_rng(seed).integers(2**31, size=trees)
         return cls([
             ExtraTreeRegressor(
@@ -41,6 +49,7 @@ class Forest:
 
     def predict(self, matrix: Floats) -> Floats:
         """Return the mean of what the trees say."""
+        matrix = np.round(matrix, _DECIMALS) + 0.0
         total = np.zeros(len(matrix))
         for tree in self.trees:
             total += tree.predict(matrix)

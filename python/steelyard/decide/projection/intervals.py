@@ -104,7 +104,9 @@ def sibling_scores(
 ) -> list[SiblingScores]:
     """Return the scores for each of `COUNTS` that three groups bear; arrays are of known machines."""
     random = np.random.default_rng(3)
-    members = {str(name): np.flatnonzero(groups == name) for name in np.unique(groups)}
+    # In an order of their own: the choice is the same in whatever order machines stand.
+    order = np.lexsort([residuals, sizes])
+    members = {str(name): order[groups[order] == name] for name in np.unique(groups)}
     found = []
     for count in COUNTS:
         large = {name: at for name, at in members.items() if len(at) > count}

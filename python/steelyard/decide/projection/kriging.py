@@ -64,6 +64,8 @@ def fit_covariance(residuals: Floats, groups: NDArray[np.str_], sizes: Floats) -
     blocks = []
     for group in np.unique(groups):
         at = np.flatnonzero(groups == group)
+        # In an order of their own: the choice is the same in whatever order machines stand.
+        at = at[np.lexsort([cut[at], sizes[at]])]
         if len(at) > _MACHINES_AT_MOST:
             at = np.sort(random.choice(at, _MACHINES_AT_MOST, replace=False))
         blocks.append((sizes[at], cut[at], len(at) ** -0.5))
