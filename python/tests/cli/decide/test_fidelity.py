@@ -146,6 +146,7 @@ SEARCH = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_calibration_runs_the_benchmark_and_keeps_its_record(tmp_path: Path) -> None:
     (tmp_path / "target.toml").write_text(TARGET_OF_TAO)
