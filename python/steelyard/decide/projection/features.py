@@ -33,6 +33,8 @@ _LEVELS_AT_MOST = 12
 _FEW_FIGURES = 4
 """Up to this many figures in one unit, their ratios are features too."""
 _SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
+_COUNTS = ("1", "1/s")
+"""Units of scores and rates: two of them count different things, whose sum means nothing."""
 _FEW_RESULTS = 3
 """Below this many results, processors' names are read for what they say."""
 _NO_FEATURES = frozenset(
@@ -180,6 +182,8 @@ def _pairs(
             continue
         a, b = (table.values(name) if name in results else table.numbers(name) for name in (first, second))
         columns.append((f"{first} over {second}", first, _log(a) - _log(b)))
+        if units[first] in _COUNTS:
+            continue
         mixes += [
             (f"{share:.0%} {first} and {1 - share:.0%} {second}", _log(share * a + (1 - share) * b))
             for share in _SHARES
