@@ -17,7 +17,7 @@ import numpy as np
 
 from steelyard.decide.projection.features import Floats
 
-COLUMNS = 0.5
+COLUMNS = 0.75
 _DECIMALS = 6
 """Of features, which are logarithms or have a size of about 1, and of targets."""
 """Share of the features that are tried at each split."""
