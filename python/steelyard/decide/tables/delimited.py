@@ -233,6 +233,8 @@ def _one_machine_column(kinds: Sequence[ColumnKind]) -> list[ColumnKind]:
 _STATED = frozenset(["tdp_w", "budgeted_power_w"])
 """Powers that are stated, not measured."""
 _SIZES = ("cpus", "cores", "threads_per_core", "sockets", "numa_nodes")
+_SIZE_AT_MOST = 1e6
+_NUMBER_AT_MOST = 1e30
 
 
 def _read_attribute(reading: Reading, machine: str, kind: ColumnKind, text: str) -> None:
@@ -262,12 +264,22 @@ def _read_attribute(reading: Reading, machine: str, kind: ColumnKind, text: str)
         ):
             reading.refuse(machine, kind.name, "0" if value == 0 else "a negative value")
             return
+        if isinstance(value, float) and not _is_in_range(value, kind.name):
+            reading.refuse(machine, kind.name, "a number out of range")
+            return
         if isinstance(value, float) and kind.unit.name == "w" and kind.name not in _STATED:
             gathered.powers.setdefault(kind.name, []).append(value)
             return
     reading.attribute(machine, kind.name, value)
     if currency:
         reading.attribute(machine, "currency", currency)
+
+
+def _is_in_range(value: float, name: str) -> bool:
+    """Whether an attribute of a machine may have this value."""
+    if name in _SIZES:
+        return 1 / _SIZE_AT_MOST <= value <= _SIZE_AT_MOST
+    return value == 0 or 1 / _NUMBER_AT_MOST <= abs(value) <= _NUMBER_AT_MOST
 
 
 _PRICES = ("price", "price_per_hour", "maintenance_per_year")
