@@ -20,6 +20,8 @@ from steelyard.decide.tables.model import MachineTable, Measurement, ResultColum
 
 MODEL = "model"
 GEOMEAN = "geomean"
+_EQUAL_AT_LEAST = 3
+"""Machines with as many results, and all of them equal to the last digit, are one under two names."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Problem:
     better: str
     group_attribute: str
     groups: NDArray[np.str_]
+    twins: Mapping[int, int]
+    """Machines that have exactly the results of an earlier one, which may be they under another name."""
     calibration: int
     notes: tuple[str, ...]
 
@@ -87,12 +91,9 @@ class Problem:
 def problem_of(table: MachineTable, question: Question) -> Problem:
     """Return what the table has for a question. Raises UsageError for what cannot be projected."""
     names = [column.name for column in table.results]
-    attributes = [name for name in table.attributes if np.isfinite(table.numbers(name)).any()]
-    for name in question.targets:
-        if name not in names and name not in attributes:
-            table.column(name)
     if not question.targets:
         raise UsageError("nothing to project", hint=f"--target, one of {', '.join(names[:8])}")
+    _check_names(table, question, names)
     if len(table.machines) < 2:
         raise UsageError("one machine only: there is nothing to project it from", hint="give more machines")
     table = _with_result(table, question.targets)
@@ -103,12 +104,15 @@ def problem_of(table: MachineTable, question: Question) -> Problem:
     if question.use:
         used = [name for name in used if matches(name, question.use)]
         if not used:
-            raise UsageError("no result fits --use", hint=f"results: {', '.join(others[:8])}")
+            raise UsageError("no result fits --use", hint=f"results: {', '.join(others[:8]) or 'none'}")
     else:
         used = [name for name in used if name not in beside]
     known_of = {name: int(np.isfinite(table.values(name)).sum()) for name in used}
     used = [name for name in used if known_of[name] > 1]
     attribute, groups = groups_of(table, question.group_by or None)
+    twins = _twins(table, used)
+    for at, first in twins.items():
+        groups[at] = groups[first]
     target, unit, better = _target(table, question)
     known = np.isfinite(target)
     if not known.any():
@@ -116,7 +120,8 @@ def problem_of(table: MachineTable, question: Question) -> Problem:
     notes = list(table.notes)
     if known.sum() > 1 and np.ptp(target[known]) == 0:
         raise UsageError(
-            f"{question.targets[0]} is the same on all {known.sum()} machines: nothing to project"
+            f"{question.targets[0]} is the same on all {known.sum()} machines: nothing to project",
+            hint="give another --target",
         )
     return Problem(
         table,
@@ -129,9 +134,46 @@ def problem_of(table: MachineTable, question: Question) -> Problem:
         better,
         attribute,
         groups,
+        twins,
         _calibration(table, question, known, used),
         tuple(notes),
     )
+
+
+def _check_names(table: MachineTable, question: Question, names: Sequence[str]) -> None:
+    """Raise UsageError for a target that no machine has, and for an attribute that none has."""
+    for name in question.targets:
+        if name in names or np.isfinite(table.numbers(name)).any():
+            continue
+        if name in table.attributes:
+            raise UsageError(f"{name} is a text: nothing to project", hint=f"results: {', '.join(names[:8])}")
+        if any(name in machine.missing for machine in table.machines):
+            raise UsageError(f"{name} is known on no machine", hint="measure it on some")
+        table.column(name)
+    asked = question.group_by
+    if asked and asked not in (*table.attributes, "machine"):
+        known = ", ".join(table.attributes[:8])
+        raise UsageError(f"--group-by {asked}: no machine has it", hint=f"one of {known or 'machine'}")
+
+
+def _twins(table: MachineTable, used: Sequence[str]) -> dict[int, int]:
+    """Return the machines that have exactly the results of an earlier one."""
+    first: dict[tuple[float, ...], int] = {}
+    found = {}
+    used = [name for name in used if _is_fine(table.values(name))]
+    for at, machine in enumerate(table.machines):
+        key = tuple(machine.results[name].value if name in machine.results else -1.0 for name in used)
+        if sum(value > 0 for value in key) < _EQUAL_AT_LEAST:
+            continue
+        if first.setdefault(key, at) != at:
+            found[at] = first[key]
+    return found
+
+
+def _is_fine(values: Floats) -> bool:
+    """Whether a result seldom has the same value on two machines."""
+    known = values[np.isfinite(values)]
+    return len(np.unique(known)) > len(known) / 2
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
@@ -169,7 +211,10 @@ def _calibration(
         machine = table.machine(question.calibration)
         at = table.machines.index(machine)
         if not known[at]:
-            raise UsageError(f"{machine.name} has no {' + '.join(question.targets)}: it cannot calibrate")
+            raise UsageError(
+                f"{machine.name} has no {' + '.join(question.targets)}: it cannot calibrate",
+                hint="name another machine with --calibration",
+            )
         return at
     counts = np.array([sum(name in machine.results for name in used) for machine in table.machines])
     return int(np.argmax(np.where(known, counts, -1)))

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.decide.projection import explain, plan
@@ -39,6 +38,7 @@ from steelyard.decide.projection.result import (
     Projection,
     SiblingError,
     SuiteError,
+    plural,
 )
 from steelyard.decide.projection.siblings import Siblings, siblings_of
 from steelyard.decide.tables.model import MachineTable
@@ -68,21 +68,43 @@ def project(table: MachineTable, question: Question) -> Projection:
     """Return the projection. Raises UsageError for what cannot be projected, with the reason."""
     problem = problem_of(table, question)
     groups = len(np.unique(problem.groups[problem.known]))
-    enough = problem.known.sum() >= MACHINES_AT_LEAST and groups >= GROUPS_AT_LEAST
+    machines = int(problem.known.sum())
+    enough = machines >= MACHINES_AT_LEAST and groups >= GROUPS_AT_LEAST
     method = question.method or (MODEL if enough else GEOMEAN)
+    needs = (
+        f"a model needs {MACHINES_AT_LEAST} machines of {GROUPS_AT_LEAST} different"
+        f" {plural(problem.group_attribute)} with a known {problem.name}; there are {machines} of {groups}"
+    )
     if method == MODEL and not enough:
-        raise UsageError(
-            f"a model needs {MACHINES_AT_LEAST} machines of {GROUPS_AT_LEAST} groups with a known"
-            f" {problem.name}; there are {int(problem.known.sum())} of {groups}",
-            hint="--method geomean needs one machine",
-        )
-    return _by_model(problem) if method == MODEL else _by_geomean(problem)
+        raise UsageError(needs, hint=f"--method {GEOMEAN} needs one machine")
+    if method == MODEL:
+        return _by_model(problem)
+    asked = next((option for option, is_asked in _of_model(question).items() if is_asked), None)
+    if asked is not None:
+        raise UsageError(f"{asked}: {needs}" if not enough else f"{asked} needs --method {MODEL}",
+                         hint=f"leave {asked} out")  # fmt: skip
+    return _by_geomean(problem, "" if question.method else f"{needs[0].upper()}{needs[1:]}.")
 
 
-def _by_geomean(problem: Problem) -> Projection:
+def _of_model(question: Question) -> dict[str, bool]:
+    """Return the options that only a model answers, and whether they were given."""
+    return {
+        "--forward": question.forward,
+        "--each-group": question.every_group,
+        "--explain": question.explain,
+        "--learning-curve": question.learning,
+        "--wanted-error": question.wanted_error_ratio is not None,
+    }
+
+
+def _by_geomean(problem: Problem, why: str) -> Projection:
+    """Return the projection by geometric means; ``why`` says why no model was learned."""
     table = problem.table
     if not problem.results:
-        raise UsageError("no result to project from", hint="give machines with other results than the target")
+        raise UsageError(
+            "no result to project from",
+            hint=why.rstrip(".") or "give other results than the target, or project with --method model",
+        )
     sign = 1.0 if problem.is_higher_better else -1.0
     scores = sign * log_scores(table, problem.results)
     at = problem.calibration
@@ -95,14 +117,17 @@ def _by_geomean(problem: Problem) -> Projection:
     logs = problem.target[at] + scores - scores[at]
     nothing = np.full(len(logs), np.nan)
     no_flags: list[tuple[str, ...]] = [()] * len(logs)
-    machines = _machines(problem, logs, nothing, np.zeros(len(logs), int), no_flags, sign)
+    machines = _machines(problem, logs, nothing, no_flags)
     suites = []
     for name, results in _suites(problem).items():
         mean = sign * log_scores(table, results)
         errors = explain.errors_of(problem.target[at] + mean - mean[at], _without(problem.target, at))
         suites.append(explain.suite_error(name, results, errors))
-    others = _without(problem.target, at)
-    return _projection(problem, GEOMEAN, machines, error=_summary(problem, logs, others, None), suites=suites)
+    suites.sort(key=lambda one: np.inf if one.scaled_median_error_ratio is None else
+                one.scaled_median_error_ratio)  # fmt: skip
+    error = _summary(problem, logs, _without(problem.target, at), None)
+    notes = [*problem.notes, *([why] if why else [])]
+    return _projection(problem, GEOMEAN, machines, error=error, suites=suites, notes=notes)
 
 
 def _without(values: Floats, at: int) -> Floats:
@@ -115,18 +140,20 @@ def _by_model(problem: Problem) -> Projection:
     question, target, groups, known = problem.question, problem.target, problem.groups, problem.known
     features = features_of(problem.table, problem.results, problem.group_attribute)
     if not features.matrix.shape[1]:
-        raise UsageError("no result and no attribute to project from", hint="give columns beside the target")
+        raise UsageError(
+            "no result and no attribute differs from machine to machine: there is nothing to project from",
+            hint="give columns beside the target",
+        )
     folds = _folds(problem)
     outside, models = left_out(features, target, groups, folds)
     judged = np.isfinite(outside)
     spans = _spans(problem, features, outside, folds)
     logs, half = outside.copy(), np.where(judged, spans.of_new, np.nan)
     flags: list[tuple[str, ...]] = [()] * len(target)
-    siblings = np.array([int((known & (groups == group)).sum()) for group in groups]) - known
     if (~known).any():
         final = fit(features, target, groups, known, Learner())
         logs, half, flags = _project_new(problem, features, final, (folds, models), spans, (logs, half))
-    machines = _machines(problem, logs, half, siblings, flags, 1.0)
+    machines = _machines(problem, logs, half, flags)
     inside = np.abs(outside - target)[judged] <= spans.of_new[judged]
     coverage = float(inside.mean()) if judged.any() and np.isfinite(spans.of_new[judged]).all() else None
     error = _summary(problem, outside, target, coverage)
@@ -159,6 +186,7 @@ def _by_model(problem: Problem) -> Projection:
         worths=worths,
         learning=learning,
         groups_needed=needed,
+        wanted_error_ratio=question.wanted_error_ratio,
         next=following,
         contradictions=explain.contradictions(problem.table, target, groups, problem.results),
     )
@@ -190,7 +218,10 @@ def _folds(problem: Problem) -> list[Fold]:
         raise UsageError("--forward needs a column `year` or `date`", hint="say which in --columns FILE.toml")
     folds = forward_folds(problem.groups, years, problem.known, FOLDS)
     if not folds:
-        raise UsageError("--forward: all machines are of one year: there is no earlier one")
+        raise UsageError(
+            "--forward: no processor is of a later year than two known machines",
+            hint="leave --forward out, or give machines of several years",
+        )
     return folds
 
 
@@ -270,12 +301,13 @@ def _machines(
     problem: Problem,
     logs: Floats,
     half: Floats,
-    siblings: NDArray[np.int_],
     flags: Sequence[tuple[str, ...]],
-    sign: float,
 ) -> list[ProjectedMachine]:
     calibration = problem.target[problem.calibration]
     base = 0.0 if len(problem.question.targets) == 1 else calibration
+    known, names = problem.known, problem.table.names
+    _, group = np.unique(problem.groups, return_inverse=True)
+    siblings = np.bincount(group, known)[group] - known
     found = []
     for at, machine in enumerate(problem.table.machines):
         log, width, truth = logs[at], half[at], problem.target[at]
@@ -295,6 +327,7 @@ def _machines(
                 int(siblings[at]),
                 flags[at],
                 why,
+                names[problem.twins[at]] if at in problem.twins else None,
             )
         )
     return found
@@ -302,10 +335,13 @@ def _machines(
 
 def _why(problem: Problem, at: int) -> str:
     machine = problem.table.machines[at]
-    lacking = [name for name in problem.results if name not in machine.results]
-    if lacking:
-        return f"{lacking[0]}: {machine.why_missing(lacking[0])}"
-    return "no earlier machine to project it from" if problem.question.forward else "not projected"
+    if not problem.question.forward:
+        lacking = next((name for name in problem.results if name not in machine.results), "")
+        return f"{lacking}: {machine.why_missing(lacking)}"
+    mine = problem.groups == problem.groups[at]
+    if not np.isfinite(problem.table.numbers("year")[mine & problem.known]).any():
+        return "no year is known"
+    return "of the earliest years: there is nothing earlier to project it from"
 
 
 def _summary(problem: Problem, logs: Floats, target: Floats, coverage: float | None) -> ErrorSummary | None:
@@ -350,7 +386,10 @@ def _suites(problem: Problem) -> dict[str, tuple[str, ...]]:
     for name, patterns in problem.question.suites.items():
         fitting = tuple(one for one in problem.results if matches(one, patterns))
         if not fitting:
-            raise UsageError(f"suite {name}: no result fits {', '.join(patterns)}")
+            raise UsageError(
+                f"--suite {name}: no result fits {', '.join(patterns) or 'an empty pattern'}",
+                hint=f"results: {', '.join(problem.results[:8]) or 'none'}",
+            )
         suites[name] = fitting
     suites = suites or explain.suites_of(problem.results)
     return {**suites, "all": problem.results} if len(suites) > 1 else suites
@@ -360,10 +399,13 @@ def _projection(
     problem: Problem, method: str, machines: Sequence[ProjectedMachine], **parts: object
 ) -> Projection:
     if all(machine.projected is None for machine in machines):
-        raise ResultSaysNoError("no machine could be projected", hint=machines[0].missing)
+        raise ResultSaysNoError(
+            "no machine could be projected", hint=f"{machines[0].name}: {machines[0].missing}"
+        )
     made: dict[str, object] = {
         "error": None, "groups": (), "siblings": (), "suites": (), "worths": (), "learning": (),
-        "groups_needed": None, "next": (), "contradictions": (),
+        "groups_needed": None, "wanted_error_ratio": None, "next": (), "contradictions": (),
+        "notes": problem.notes,
     }  # fmt: skip
     made |= {name: tuple(part) if isinstance(part, list) else part for name, part in parts.items()}
     several = len(problem.question.targets) > 1
@@ -374,10 +416,10 @@ def _projection(
         method=method,
         calibration=problem.table.machines[problem.calibration].name,
         group_attribute=problem.group_attribute,
+        is_forward=problem.question.forward,
         confidence=problem.question.confidence,
         results=problem.results,
         left_out_results=problem.left_out_results,
         machines=tuple(machines),
-        notes=problem.notes,
         **made,  # type: ignore[arg-type]
     )

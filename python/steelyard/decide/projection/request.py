@@ -82,7 +82,14 @@ def question_of(request: ProjectRequest) -> Question:
     from steelyard.decide.projection.problem import GEOMEAN, MODEL, Question
 
     if request.method not in (None, MODEL, GEOMEAN):
-        raise UsageError(f"--method {request.method}: neither {MODEL} nor {GEOMEAN}")
+        raise UsageError(
+            f"--method {request.method}: neither {MODEL} nor {GEOMEAN}", hint=f"--method {GEOMEAN}"
+        )
+    twice = next((name for name in request.target if request.target.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            f"--target {twice} is given twice", hint="--weight RESULT=NUMBER makes it weigh more"
+        )
     weights = {}
     for name, text in request.weight.items():
         try:
@@ -90,9 +97,15 @@ def question_of(request: ProjectRequest) -> Question:
         except ValueError:
             weights[name] = 0.0
         if not 0 < weights[name] < float("inf"):
-            raise UsageError(f"--weight {name}={text}: no positive number")
+            raise UsageError(f"--weight {name}={text}: no positive number", hint=f"such as {name}=1.5")
+        if not 1e-6 <= weights[name] <= 1e6:
+            raise UsageError(f"--weight {name}={text}: not between 1e-6 and 1e6", hint="weights are shares")
         if name not in request.target:
-            raise UsageError(f"--weight {name}: it is no --target")
+            raise UsageError(f"--weight {name}: it is no --target", hint=f"add --target {name}")
+    suites = {
+        name: tuple(part.strip() for part in text.split(",") if part.strip())
+        for name, text in request.suite.items()
+    }
     return Question(
         targets=tuple(request.target),
         weights=weights,
@@ -104,7 +117,7 @@ def question_of(request: ProjectRequest) -> Question:
         forward=request.forward,
         every_group=request.each_group,
         confidence=request.confidence,
-        suites={name: tuple(text.split(",")) for name, text in request.suite.items()},
+        suites=suites,
         explain=request.explain,
         learning=request.learning_curve,
         wanted_error_ratio=request.wanted_error,

@@ -9,6 +9,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+_KINDS = ("processor", "family", "generation", "machine")
+
+
+def singular(attribute: str) -> str:
+    """Return what machines that are left out together share.
+
+    >>> singular("family"), singular("memory_bytes")
+    ('family', 'value of memory_bytes')
+    """
+    return attribute if attribute in _KINDS else f"value of {attribute}"
+
+
+def plural(attribute: str) -> str:
+    """Return several of what machines that are left out together share.
+
+    >>> plural("family"), plural("processor"), plural("memory_bytes")
+    ('families', 'processors', 'values of memory_bytes')
+    """
+    if attribute not in _KINDS:
+        return f"values of {attribute}"
+    return f"{attribute[:-1]}ies" if attribute.endswith("y") else f"{attribute}s"
+
 
 @dataclass(frozen=True, slots=True)
 class ProjectedMachine:
@@ -36,6 +58,8 @@ class ProjectedMachine:
     """What stands against the projection."""
     missing: str | None = None
     """Why there is no projection."""
+    same_as: str | None = None
+    """Machine with exactly the same results, which may be this one under another name."""
 
     @property
     def is_new(self) -> bool:
@@ -204,6 +228,8 @@ class Projection:
     """Null where too few targets are known."""
     groups: tuple[GroupError, ...]
     """The error by group, worst first; in the order of time where earlier ones project later ones."""
+    is_forward: bool
+    """Whether they are years, each projected from earlier ones."""
     siblings: tuple[SiblingError, ...]
     """The error when machines of the group are known."""
     suites: tuple[SuiteError, ...]
@@ -214,6 +240,8 @@ class Projection:
     """The error by known groups; empty unless asked."""
     groups_needed: int | None
     """Groups that must be known for the error that was asked for, null where none was, or too many are."""
+    wanted_error_ratio: float | None
+    """The median error that was asked for."""
     next: tuple[NextMachine, ...]
     """Machines to measure next, the most useful first."""
     contradictions: tuple[Contradiction, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steelyard.decide.projection.result import ProjectedMachine, Projection
+from steelyard.decide.projection.result import ProjectedMachine, Projection, plural, singular
 from steelyard.report import format as fmt
 from steelyard.report.answer import (
     Answer,
@@ -36,7 +36,11 @@ def answer(found: Projection, command: str, source: str) -> Answer:
     sections = [
         Section("projections", "Projections", tuple(_projections(found))),
         Section("error", "Error", tuple(_errors(found)), grid=True),
-        Section("siblings", "With machines of the same " + found.group_attribute, tuple(_siblings(found))),
+        Section(
+            "siblings",
+            "With machines of the same " + singular(found.group_attribute),
+            tuple(_siblings(found)),
+        ),
         Section("suites", "Suites", tuple(_suites(found))),
         Section("results", "Results", tuple(_worths(found))),
         Section("learning", "How many to measure", tuple(_learning(found))),
@@ -110,7 +114,7 @@ def _over_calibration(found: Projection, shown: Sequence[ProjectedMachine]) -> C
     ]
     return Chart(
         "performance",
-        "Projected against measured, each without its own " + found.group_attribute,
+        "Projected against measured, each without its own " + singular(found.group_attribute),
         tuple(series),
         x_title="measured",
         y_title="projected",
@@ -173,7 +177,7 @@ def _errors(found: Projection) -> list[Block]:
     if not found.groups:
         return []
     shown = found.groups[:_GROUPS_AT_MOST]
-    is_forward = found.groups != tuple(sorted(found.groups, key=lambda one: -one.median_error_ratio))
+    is_forward = found.is_forward
     names = [one.name for one in reversed(shown)]
     chart = Chart(
         "error",
@@ -200,7 +204,8 @@ def _errors(found: Projection) -> list[Block]:
         Column("bias", "ratio"),
     ]
     rows = [(one.name, one.machines, one.median_error_ratio, signed(one.bias_ratio)) for one in found.groups]
-    return [chart, table(columns, rows, caption="Each projected from the others alone.")]
+    others = "earlier ones" if is_forward else "the others"
+    return [chart, table(columns, rows, caption=f"Each projected from {others} alone.")]
 
 
 def _siblings(found: Projection) -> list[Block]:
@@ -212,7 +217,9 @@ def _siblings(found: Projection) -> list[Block]:
         Column("90th percentile", "ratio"),
     ]
     rows = [(one.siblings, one.median_error_ratio, one.p90_error_ratio) for one in found.siblings]
-    caption = f"Error on the other machines of a {found.group_attribute}, some of which are measured."
+    caption = (
+        f"Error on the other machines of a {singular(found.group_attribute)}, some of which are measured."
+    )
     return [table(columns, rows, caption=caption)]
 
 
@@ -303,17 +310,17 @@ def _learning(found: Projection) -> list[Block]:
     groups = [one.groups for one in found.learning]
     chart = Chart(
         "learning",
-        f"Error by {found.group_attribute}s measured",
+        f"Error by {plural(found.group_attribute)} measured",
         (
             Series("median", groups, [one.median_error_ratio for one in found.learning], role="orange"),
             Series("90th percentile", groups, [one.p90_error_ratio for one in found.learning], role="blue"),
         ),
-        x_title=f"{found.group_attribute}s measured",
+        x_title=f"{plural(found.group_attribute)} measured",
         y_unit="ratio",
         y_log=True,
     )
     columns = [
-        Column(f"{found.group_attribute}s", "count"),
+        Column(plural(found.group_attribute), "count"),
         Column("machines", "count"),
         Column("median error", "ratio", is_answer=True),
         Column("90th percentile", "ratio"),

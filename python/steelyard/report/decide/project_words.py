@@ -5,7 +5,7 @@ In: a `Projection`. Out: its headline, what else it says, and what to know befor
 
 from __future__ import annotations
 
-from steelyard.decide.projection.result import Projection
+from steelyard.decide.projection.result import Projection, plural, singular
 from steelyard.report import format as fmt
 
 _COVERS_BETWEEN = (-0.08, 0.12)
@@ -21,11 +21,15 @@ def heading(found: Projection) -> str:
     """Return the answer in one line."""
     fresh = [machine for machine in found.machines if machine.is_new]
     projected = [machine for machine in fresh if machine.projected is not None]
-    count = f"{found.target} of {fmt.several(len(projected), 'machine')}" if fresh else found.target
+    count = f"{found.target} of {fmt.several(len(projected), 'machine')}" if projected else found.target
     if found.error is None:
         return f"{count}: projected from {found.calibration}; error unknown."
     said = f"{count}: median error {percent(found.error.median_error_ratio)}"
-    where = "on other machines" if found.method == "geomean" else f"on a {found.group_attribute} never seen"
+    where = (
+        "on other machines"
+        if found.method == "geomean"
+        else f"on a {singular(found.group_attribute)} never seen"
+    )
     return f"{said} {where}, 90th percentile {percent(found.error.p90_error_ratio)}."
 
 
@@ -33,10 +37,12 @@ def sentences(found: Projection) -> list[str]:
     """Return what else is said under the headline."""
     said = []
     error = found.error
+    one, several = singular(found.group_attribute), plural(found.group_attribute)
     if error is not None and found.method == "model":
+        named = one if error.groups == 1 else several
         said.append(
-            f"Error of {fmt.several(error.machines, 'machine')} of {error.groups:,} {found.group_attribute}s,"
-            f" each projected without its own {found.group_attribute}."
+            f"Error of {fmt.several(error.machines, 'machine')} of {error.groups:,} {named},"
+            f" each projected without its own {one}."
         )
     if found.method == "geomean":
         said.append(
@@ -48,15 +54,24 @@ def sentences(found: Projection) -> list[str]:
             f"Intervals of {found.confidence * 100:g} % hold {percent(error.coverage_ratio)} of the machines."
         )
     elif found.method == "model":
-        said.append(f"No intervals: too few {found.group_attribute}s are known.")
+        said.append(f"No intervals: too few {several} are known.")
     if found.siblings:
         first = found.siblings[0]
         said.append(
-            f"With one machine of the {found.group_attribute} measured, the others are within"
+            f"With one machine of the {one} measured, the others are within"
             f" {percent(first.median_error_ratio)} (median)."
         )
     if found.groups_needed is not None:
-        said.append(f"The wanted error takes about {found.groups_needed:,} {found.group_attribute}s.")
+        named = one if found.groups_needed == 1 else several
+        said.append(
+            f"A median error of {percent(found.wanted_error_ratio or 0.0)} takes about"
+            f" {found.groups_needed:,} {named}."
+        )
+    elif found.wanted_error_ratio is not None:
+        said.append(
+            f"A median error of {percent(found.wanted_error_ratio)} is not in sight: more {several} reduce"
+            " the error too little, or too few are known to say."
+        )
     return said
 
 
@@ -75,6 +90,12 @@ def notes(found: Projection) -> list[str]:
         said.append(
             f"{fmt.several(len(flagged), 'machine')} outside of the known ones, such as {flagged[0].name}:"
             " extrapolated, with wider intervals."
+        )
+    doubles = [machine for machine in found.machines if machine.same_as is not None]
+    if doubles:
+        said.append(
+            f"{fmt.several(len(doubles), 'machine')} with exactly the results of another one, such as"
+            f" {doubles[0].name} and {doubles[0].same_as}: one machine under two names?"
         )
     error = found.error
     if error is not None and error.coverage_ratio is not None:
