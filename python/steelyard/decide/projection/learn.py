@@ -205,7 +205,8 @@ def folds_of(groups: NDArray[np.str_], known: NDArray[np.bool_], most: int) -> l
 def forward_folds(groups: NDArray[np.str_], years: Floats, known: NDArray[np.bool_], most: int) -> list[Fold]:
     """Return folds in the order of time: groups that appeared in a span are projected from earlier ones.
 
-    A group appears when its first machine does; groups without a year are left out.
+    A group appears when its first machine does; a later machine of it is not known yet. Groups without a year
+    are left out.
     """
     dated = known & np.isfinite(years)
     first = {str(name): float(years[dated & (groups == name)].min()) for name in np.unique(groups[dated])}
@@ -220,7 +221,7 @@ def forward_folds(groups: NDArray[np.str_], years: Floats, known: NDArray[np.boo
         # The last year of a span is named, not the first of the next.
         last = int(appeared[projected].max()) if projected.any() else int(start)
         name = f"{start:.0f}" if last == start else f"{start:.0f} to {last}"
-        folds.append(Fold(name, projected, dated & (appeared < start)))
+        folds.append(Fold(name, projected, dated & (appeared < start) & (years < start)))
     return [fold for fold in folds if fold.projected.any() and fold.known.sum() >= 2]
 
 

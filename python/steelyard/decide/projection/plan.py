@@ -63,20 +63,21 @@ def learning_curve(
 def groups_needed(points: Sequence[LearningPoint], wanted: float, now: tuple[int, float]) -> int | None:
     """Return how many groups give a median error of ``wanted``; ``now`` are the known groups and their error.
 
-    The error is taken to fall with a power of the groups; None where that would take ten times those known.
+    The error must stay there: one lucky point is not enough. It is taken to fall with a power of the groups;
+    None where that would take more than ten times those known.
     """
     every = [*((one.groups, one.median_error_ratio) for one in points), now]
-    met = [groups for groups, error in every if error <= wanted]
-    if met:
-        return min(met)
+    if now[1] <= wanted:
+        missed = [groups for groups, error in every if error > wanted]
+        return min((groups for groups, _ in every if groups > max(missed, default=0)), default=now[0])
     if len(every) < 3:
         return None
-    x, y = np.log([groups for groups, _ in every]), np.log([error for _, error in every])
+    x, y = np.log([groups for groups, _ in every]), np.log([max(error, 1e-9) for _, error in every])
     slope, level = np.polyfit(x, y, 1)
     if slope >= -1e-3:
         return None
     needed = float(np.exp((np.log(wanted) - level) / slope))
-    return int(np.ceil(needed)) if now[0] < needed <= 10 * now[0] else None
+    return max(now[0] + 1, int(np.ceil(needed))) if needed <= 10 * now[0] else None
 
 
 def next_machines(
