@@ -150,7 +150,7 @@ def _shuffled(
 def contradictions(
     table: MachineTable, target: Floats, groups: NDArray[np.str_], results: Sequence[str]
 ) -> list[Contradiction]:
-    """Return machines of one group and size that all results take for alike and the target does not."""
+    """Return machines of one group and size that most results take for alike, the target not."""
     cpus = table.numbers("cpus")
     cpus = table.numbers("cores") if not np.isfinite(cpus).any() else cpus
     logs = np.array([np.log(table.values(name)) for name in results]) if results else np.zeros((0, 0))

@@ -84,13 +84,15 @@ def groups_of(table: MachineTable, attribute: str | None = None) -> tuple[str, N
     A machine without it is alone. The names of processors are put into one form.
     """
     known = [name for name in GROUPS if any(machine.attributes.get(name) for machine in table.machines)]
-    chosen = attribute or next(iter(known), "")
+    chosen = attribute or next(iter(known), "machine")
+    if chosen == "machine":
+        return chosen, np.array(table.names)
     values = []
     for machine in table.machines:
         value = machine.attributes.get(chosen)
         text = "" if value is None else str(value)
         values.append((model_of(text) if chosen == "processor" else text) or f"{machine.name} alone")
-    return chosen or "machine", np.array(values)
+    return chosen, np.array(values)
 
 
 def together_with(target: str, results: Sequence[str]) -> list[str]:

@@ -71,10 +71,7 @@ def project(table: MachineTable, question: Question) -> Projection:
     machines = int(problem.known.sum())
     enough = machines >= MACHINES_AT_LEAST and groups >= GROUPS_AT_LEAST
     method = question.method or (MODEL if enough else GEOMEAN)
-    needs = (
-        f"a model needs {MACHINES_AT_LEAST} machines of {GROUPS_AT_LEAST} different"
-        f" {plural(problem.group_attribute)} with a known {problem.name}; there are {machines} of {groups}"
-    )
+    needs = _needs(problem, machines, groups)
     if method == MODEL and not enough:
         raise UsageError(needs, hint=f"--method {GEOMEAN} needs one machine")
     if method == MODEL:
@@ -84,6 +81,15 @@ def project(table: MachineTable, question: Question) -> Projection:
         raise UsageError(f"{asked}: {needs}" if not enough else f"{asked} needs --method {MODEL}",
                          hint=f"leave {asked} out")  # fmt: skip
     return _by_geomean(problem, "" if question.method else f"{needs[0].upper()}{needs[1:]}.")
+
+
+def _needs(problem: Problem, machines: int, groups: int) -> str:
+    """Return what a model needs, and what there is."""
+    kinds = f" of {GROUPS_AT_LEAST} {plural(problem.group_attribute)}"
+    there = f"{machines} of {groups}"
+    if problem.group_attribute == "machine":
+        kinds, there = "", str(machines)
+    return f"a model needs {MACHINES_AT_LEAST} machines{kinds} with a known {problem.name}; there are {there}"
 
 
 def _of_model(question: Question) -> dict[str, bool]:

@@ -179,7 +179,7 @@ class NextMachine:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Machines that every result takes for alike and the target does not."""
+    """Machines that most results take for alike and the target does not."""
 
     group: str
     """Their group."""

@@ -76,6 +76,7 @@ def _over_calibration(found: Projection, shown: Sequence[ProjectedMachine]) -> C
     if len(found.machines) <= _BARS_AT_MOST:
         every = [machine for machine in found.machines if machine.projected is not None]
         names = [machine.name for machine in every]
+        has_spans = any(machine.low is not None for machine in every)
         series = [
             Series(
                 "projected",
@@ -83,8 +84,8 @@ def _over_calibration(found: Projection, shown: Sequence[ProjectedMachine]) -> C
                 [_over(machine.projected, scale) for machine in every],
                 kind="bar",
                 role="orange",
-                low=[_over(machine.low, scale) for machine in every],
-                high=[_over(machine.high, scale) for machine in every],
+                low=[_over(machine.low, scale) for machine in every] if has_spans else None,
+                high=[_over(machine.high, scale) for machine in every] if has_spans else None,
             ),
             Series(
                 "measured",
@@ -135,34 +136,43 @@ def _machines(found: Projection, shown: Sequence[ProjectedMachine], *, is_new: b
     ordered = sorted(shown, key=lambda one: -(one.projected or 0.0)) if is_new else sorted(
         shown, key=lambda one: -abs(one.error_ratio or 0.0)
     )  # fmt: skip
+    has_groups = found.group_attribute != "machine"
     columns = [
         Column("machine", is_text=True, is_whole=True),
-        Column(found.group_attribute, is_text=True, rank=3),
+        *([Column(found.group_attribute, is_text=True, rank=3)] if has_groups else []),
         Column("projected", found.unit, is_answer=True),
     ]
     if not is_new:
         columns += [Column("measured", found.unit), Column("error", "ratio")]
     columns += [Column(f"over {found.calibration}", rank=2)]
     if is_new:
-        columns += [Column("known siblings", "count", rank=1), Column("remark", is_text=True, rank=4)]
+        columns += [Column("known siblings", "count", rank=1)] if has_groups else []
+        columns += [Column("remark", is_text=True, rank=4)]
     rows = []
     for one in ordered:
         cells: list[object] = [
             one.name,
-            one.group,
+            *([one.group] if has_groups else []),
             Figure(one.projected, one.low, one.high, missing=one.missing or ""),
         ]
         if not is_new:
             cells += [one.actual, signed(one.error_ratio)]
         cells += [one.over_calibration]
         if is_new:
-            cells += [one.siblings, "; ".join(one.flags)]
+            cells += [one.siblings] if has_groups else []
+            cells += ["; ".join(_remarks(one))]
         rows.append(cells)
     title = "" if is_new else "Machines whose target is known, largest error first"
     percent = f"{found.confidence * 100:g} %"
     has_spans = any(one.low is not None for one in shown)
     caption = f"In brackets the interval of {percent}." if has_spans else ""
     return table(columns, rows, title=title, caption=caption)
+
+
+def _remarks(machine: ProjectedMachine) -> list[str]:
+    """Return why a machine has no projection, or what stands against it."""
+    twin = [] if machine.same_as is None else [f"exactly the results of {machine.same_as}"]
+    return [*([] if machine.missing is None else [machine.missing]), *machine.flags, *twin]
 
 
 def signed(ratio: float | None) -> Cell | None:
@@ -363,7 +373,7 @@ def _contradictions(found: Projection) -> list[Block]:
         (one.group, one.cpus, one.machines, one.target_ratio, one.results_ratio, one.lowest, one.highest)
         for one in found.contradictions
     ]
-    caption = "Alike by all results and not by the target: no projection can distinguish them."
+    caption = "Alike by most results and not by the target: a projection can hardly distinguish them."
     return [table(columns, rows, caption=caption)]
 
 

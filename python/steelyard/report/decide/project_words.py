@@ -83,7 +83,7 @@ def notes(found: Projection) -> list[str]:
         machines = sum(one.machines for one in found.contradictions)
         said.append(
             f"The target contradicts itself on {machines:,} machines: {worst.target_ratio:.1f}x between"
-            f" {worst.lowest} and {worst.highest}, which are alike by all results."
+            f" {worst.lowest} and {worst.highest}, which are alike by most results."
         )
     flagged = [machine for machine in found.machines if machine.flags]
     if flagged:
