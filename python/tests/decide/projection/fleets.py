@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.decide.projection.features import Features, Floats
 from steelyard.decide.tables.model import MachineTable, MeasuredMachine, Measurement, ResultColumn
 
 Random = np.random.Generator
@@ -72,3 +73,9 @@ def hidden(table: MachineTable, names: set[str], target: str = "web") -> Machine
         for one in table.machines
     )
     return MachineTable(machines, table.results)
+
+
+def features(sizes: Floats) -> Features:
+    """Return features of machines of which the size alone is known, as a logarithm."""
+    anchors = np.column_stack([np.zeros(len(sizes)), sizes])
+    return Features(("cpus",), ("cpus",), sizes[:, None], anchors, ("", "cpus"), (False, True), sizes)
