@@ -12,7 +12,9 @@ many siblings, chosen at random in the known groups.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,11 +67,16 @@ def expected_residuals(
     """Return the expected absolute residual of each machine, from those of other folds."""
     every = np.logical_or.reduce([fold.projected for fold in folds])
     found = np.full(len(residuals), np.nan)
-    for fold in folds:
+
+    def expect(fold: Fold) -> None:
         rest = every & ~fold.projected & np.isfinite(residuals)
         if rest.any():
             made = difficulty(features, residuals, groups, rest)
             found[fold.projected] = made.of(features, fold.projected)
+
+    # Each fold has machines of its own, and trees are grown without the interpreter's lock.
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(expect, folds))
     return found
 
 
