@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 
 import numpy as np
 import pytest
@@ -69,7 +69,16 @@ def test_the_same_table_gives_the_same_document() -> None:
 def test_order_of_machines_changes_nothing() -> None:
     table = with_unknown()
     order = np.random.default_rng(1).permutation(len(table.machines))
-    same(BEFORE, project(replace(table, machines=tuple(table.machines[at] for at in order)), WEB))
+    other = replace(table, machines=tuple(table.machines[at] for at in order))
+    question = replace(WEB, explain=True, learning=True)
+    before, after = project(table, question), project(other, question)
+    same(before, after)
+    for one, again in ((before.worths, after.worths), (before.learning, after.learning)):
+        assert one
+        assert len(one) == len(again)
+        for mine, yours in zip(one, again, strict=True):
+            for value, new in zip(astuple(mine), astuple(yours), strict=True):
+                assert new == (pytest.approx(value, rel=1e-5) if isinstance(value, float) else value)
 
 
 @given(st.sampled_from(["integer", "integer_rate", "stream", "compress"]), st.floats(1e-9, 1e9))
