@@ -147,8 +147,10 @@ def _check_names(table: MachineTable, question: Question, names: Sequence[str]) 
             continue
         if name in table.attributes:
             raise UsageError(f"{name} is a text: nothing to project", hint=f"results: {', '.join(names[:8])}")
-        if any(name in machine.missing for machine in table.machines):
-            raise UsageError(f"{name} is known on no machine", hint="measure it on some")
+        lacking = next((machine for machine in table.machines if name in machine.missing), None)
+        if lacking is not None:
+            why = f"{lacking.name}: {lacking.why_missing(name)}"
+            raise UsageError(f"{name} is known on no machine; {why}", hint="measure it on some")
         table.column(name)
     asked = question.group_by
     if asked and asked not in (*table.attributes, "machine"):
