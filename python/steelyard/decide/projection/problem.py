@@ -179,8 +179,8 @@ def _is_fine(values: Floats) -> bool:
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether any pattern, as a shell has them, fits a result's name."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    """Whether any pattern, as a shell has them, fits a result's name, or is it."""
+    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _with_result(table: MachineTable, targets: Sequence[str]) -> MachineTable:

@@ -24,7 +24,7 @@ from steelyard.report.answer import (
     table,
     written,
 )
-from steelyard.report.decide.project_words import heading, notes, sentences
+from steelyard.report.decide.project_words import factor, heading, notes, sentences
 
 _BARS_AT_MOST = 24
 """Machines that a bar chart has room for; more are points."""
@@ -179,7 +179,7 @@ def signed(ratio: float | None) -> Cell | None:
     """Return an error with its sign; several times too much as a factor."""
     if ratio is None:
         return None
-    text = f"{ratio + 1:.1f}x" if ratio > 1 else f"{ratio * 100:+.1f}\u202f%"
+    text = factor(ratio + 1) if ratio > 1 else f"{ratio * 100:+.1f}\u202f%"
     return written(text, ratio)
 
 
@@ -311,7 +311,7 @@ def times(ratio: float) -> str:
     >>> times(2.0), times(0.25)
     ('2.0x too high', '4.0x too low')
     """
-    return f"{ratio:.1f}x too high" if ratio >= 1 else f"{1 / ratio:.1f}x too low"
+    return f"{factor(ratio)} too high" if ratio >= 1 else f"{factor(1 / ratio)} too low"
 
 
 def _learning(found: Projection) -> list[Block]:

@@ -8,13 +8,23 @@ from __future__ import annotations
 from steelyard.decide.projection.result import Projection, plural, singular
 from steelyard.report import format as fmt
 
+_LARGEST = 1_000
 _COVERS_BETWEEN = (-0.08, 0.12)
 """Share of machines inside their intervals, minus the confidence, that needs no caution."""
 
 
 def percent(ratio: float) -> str:
-    """Return a ratio in percent, as sentences have it."""
-    return fmt.quantity(ratio, "ratio")
+    """Return a ratio in percent, as sentences have it; beyond a thousand times the figure says no more."""
+    return fmt.quantity(ratio, "ratio") if ratio < _LARGEST else factor(ratio)
+
+
+def factor(ratio: float) -> str:
+    """Return how many times.
+
+    >>> factor(2.54), factor(3e20)
+    ('2.5x', 'over 1,000x')
+    """
+    return f"{ratio:.1f}x" if ratio < _LARGEST else f"over {_LARGEST:,}x"
 
 
 def heading(found: Projection) -> str:
@@ -82,7 +92,7 @@ def notes(found: Projection) -> list[str]:
         worst = found.contradictions[0]
         machines = sum(one.machines for one in found.contradictions)
         said.append(
-            f"The target contradicts itself on {machines:,} machines: {worst.target_ratio:.1f}x between"
+            f"The target contradicts itself on {machines:,} machines: {factor(worst.target_ratio)} between"
             f" {worst.lowest} and {worst.highest}, which are alike by most results."
         )
     flagged = [machine for machine in found.machines if machine.flags]

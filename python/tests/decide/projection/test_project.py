@@ -13,7 +13,7 @@ from steelyard._base import UsageError
 from steelyard.decide.projection.features import features_of
 from steelyard.decide.projection.learn import fit, forward_folds
 from steelyard.decide.projection.plan import groups_needed, next_machines
-from steelyard.decide.projection.problem import Question
+from steelyard.decide.projection.problem import Question, matches
 from steelyard.decide.projection.project import project
 from steelyard.decide.projection.result import LearningPoint, Projection
 from steelyard.decide.projection.siblings import siblings_of
@@ -238,6 +238,12 @@ def test_a_target_that_contradicts_itself_is_shown() -> None:
     found = project(beside(table, again), WEB)
     assert [(one.group, one.highest) for one in found.contradictions] == [("p 0", "again")]
     assert found.contradictions[0].target_ratio >= 2.99
+
+
+def test_a_pattern_may_be_a_name() -> None:
+    assert matches("read[4k]*", ("read[4k]*",))
+    assert matches("read_4k", ("read_*",))
+    assert not matches("write_4k", ("read_*", "write"))
 
 
 def test_families_and_their_own_sizes_are_projected_within_a_percent() -> None:
