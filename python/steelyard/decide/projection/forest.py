@@ -18,9 +18,9 @@ import numpy as np
 from steelyard.decide.projection.features import Floats
 
 COLUMNS = 0.75
+"""Share of the features that are tried at each split."""
 _DECIMALS = 6
 """Of features, which are logarithms or have a size of about 1, and of targets."""
-"""Share of the features that are tried at each split."""
 
 
 class Forest:
@@ -38,7 +38,8 @@ class Forest:
 
         matrix, target = np.round(matrix, _DECIMALS) + 0.0, np.round(target, _DECIMALS) + 0.0
         order = np.lexsort([weights, target, *np.nan_to_num(matrix, nan=np.inf).T])
-        matrix, target, weights = matrix[order], target[order], weights[order]
+        # In the precision of the trees, so that none converts it anew.
+        matrix, target, weights = matrix[order].astype(np.float32), target[order], weights[order]
         seeds = np.random.default_rng(seed).integers(2**31, size=trees)
         return cls([
             ExtraTreeRegressor(
@@ -49,7 +50,7 @@ class Forest:
 
     def predict(self, matrix: Floats) -> Floats:
         """Return the mean of what the trees say."""
-        matrix = np.round(matrix, _DECIMALS) + 0.0
+        matrix = (np.round(matrix, _DECIMALS) + 0.0).astype(np.float32)
         total = np.zeros(len(matrix))
         for tree in self.trees:
             total += tree.predict(matrix)

@@ -44,7 +44,7 @@ from steelyard.decide.projection.siblings import Siblings, siblings_of
 from steelyard.decide.tables.model import MachineTable
 
 FOLDS = 12
-_SUITE_FOLDS = 6
+_SUITE_FOLDS = 5
 GROUPS_AT_LEAST = 4
 """Fewest groups with a known target from which a model is learned."""
 MACHINES_AT_LEAST = 8
