@@ -188,7 +188,7 @@ def _errors(found: Projection) -> list[Block]:
         return []
     shown = found.groups[:_GROUPS_AT_MOST]
     is_forward = found.is_forward
-    names = [one.name for one in reversed(shown)]
+    names = [one.name for one in shown]
     chart = Chart(
         "error",
         "Median error by " + ("year" if is_forward else found.group_attribute),
@@ -196,7 +196,7 @@ def _errors(found: Projection) -> list[Block]:
             Series(
                 "median error",
                 names,
-                [one.median_error_ratio for one in reversed(shown)],
+                [one.median_error_ratio for one in shown],
                 kind="bar",
                 role="orange",
             ),
@@ -260,12 +260,10 @@ def _suites(found: Projection) -> list[Block]:
         rows.append([*cells, *of_model])
     model = " The model has the suite and the machine's attributes." if has_model else ""
     caption = f"Scaled: the suite's geometric mean, in proportion to the target.{model}"
-    names = [one.name for one in reversed(found.suites)]
-    series = [
-        Series("scaled", names, [one.scaled_median_error_ratio for one in reversed(found.suites)], kind="bar")
-    ]
+    names = [one.name for one in found.suites]
+    series = [Series("scaled", names, [one.scaled_median_error_ratio for one in found.suites], kind="bar")]
     if has_model:
-        errors = [one.model_median_error_ratio for one in reversed(found.suites)]
+        errors = [one.model_median_error_ratio for one in found.suites]
         series.append(Series("model", names, errors, kind="bar", role="orange"))
     chart = Chart(
         "suites",
