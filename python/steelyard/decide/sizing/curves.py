@@ -189,7 +189,7 @@ def of_repeats(sessions: Sequence[Sequence[float]], noise: float | None) -> Thro
 
     >>> found = of_repeats([[100.0, 102.0, 98.0]], None)
     >>> found.ops_per_s, round(found.low), round(found.high)
-    (100.0, 90, 111)
+    (100.0, 91, 110)
     """
     from scipy.special import ndtri, stdtrit
 

@@ -43,6 +43,8 @@ from steelyard.decide.tables.gathering import Reading
 from steelyard.decide.tables.model import Attribute, MachineTable, ResultColumn
 
 BYTES_AT_MOST = 256 << 20
+_CELL_AT_MOST = 131_072
+"""Characters of a cell."""
 _MOSTLY = 0.5
 """A column of which more cells than this are numbers holds numbers; what else stands in it is missing."""
 
@@ -146,6 +148,11 @@ def _rows(text: str, path: str) -> tuple[list[str], list[tuple[int, list[str]]]]
         rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise UsageError(f"{path}: no CSV: {error}", hint="a header, then rows of cells") from error
+    # The reader's own limit is one of the whole process, which others set.
+    if any(len(cell) > _CELL_AT_MOST for _, row in rows for cell in row):
+        raise UsageError(
+            f"{path}: no CSV: field larger than field limit ({_CELL_AT_MOST})", hint="shorten the cell"
+        )
     if len(header) < 2:
         raise UsageError(f"{path}: no CSV: its first line names no columns", hint="such as machine,web_per_s")
     if "\0" in text:

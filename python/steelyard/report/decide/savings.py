@@ -29,7 +29,7 @@ def answer(found: Savings, *, command: str = "") -> Answer:
 def percent(ratio: float) -> str:
     """Return a share of few digits.
 
-    >>> fmt.plain(percent(0.01)), fmt.plain(percent(0.111))
+    >>> percent(0.01).replace("\u202f", " "), percent(0.111).replace("\u202f", " ")
     ('1 %', '11.1 %')
     """
     return f"{ratio * 100:.3g}\u202f%"
