@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import EnvironmentLacksError
-from steelyard.bench.search_ranges import SearchRange
+from steelyard.bench.parameters.ranges import SearchRange
 from steelyard.bench.stack.recipe import Recipe
 
 if TYPE_CHECKING:

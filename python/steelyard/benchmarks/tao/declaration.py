@@ -1,7 +1,7 @@
 """What belongs to TaoBench."""
 
 from steelyard.bench.declaration import Declaration
-from steelyard.bench.search_ranges import SearchRange
+from steelyard.bench.parameters.ranges import SearchRange
 from steelyard.bench.tiers import TIERS
 
 DECLARATION = Declaration(

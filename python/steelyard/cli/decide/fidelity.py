@@ -68,7 +68,7 @@ def fidelity_and_show(
 def _compare_and_show(request: FidelityRequest, report: Path | None, *, as_json: bool) -> int:
     from steelyard._base.documents import Paged
     from steelyard.bench import declaration
-    from steelyard.bench.search_ranges import moved_by
+    from steelyard.bench.parameters.ranges import moved_by
     from steelyard.cli.decide.sides import profile_named
     from steelyard.cli.output import command_line, page_of, print_json, show_answer
     from steelyard.decide.fidelity.comparison import compare

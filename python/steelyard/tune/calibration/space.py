@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard._base import UsageError
 from steelyard.bench.parameters import Parameter, check_names, format_value
-from steelyard.bench.search_ranges import SearchRange
+from steelyard.bench.parameters.ranges import SearchRange
 
 if TYPE_CHECKING:
     import optuna

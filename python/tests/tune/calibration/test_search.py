@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from steelyard._base import UsageError, WorkloadFailedError
-from steelyard.bench.search_ranges import SearchRange
+from steelyard.bench.parameters.ranges import SearchRange
 from steelyard.benchmarks.tao.declaration import DECLARATION
 from steelyard.benchmarks.tao.parameters import PARAMETERS
 from steelyard.decide.fidelity.comparison import compare

@@ -14,7 +14,7 @@ from steelyard.decide.choice.savings import savings_of
 from steelyard.decide.tables.model import MeasuredMachine, Measurement
 from steelyard.stats.intervals import ratio_interval
 
-from ..situation import Claim, Outcome, Random, Situation, Statistic
+from ...situation import Claim, Outcome, Random, Situation, Statistic
 
 _AHEAD = 0.975
 """Two-sided, this is a false order of equal machines in one of 20 cases."""

@@ -10,8 +10,8 @@ import numpy as np
 from steelyard.decide.fidelity.comparison import Fidelity, compare
 from steelyard.decide.fidelity.workload import Mix, Replicate, WorkloadProfile, measurement, mix
 
-from ..situation import Claim, Outcome, Random, Situation, Statistic
-from .steadiness import noise
+from ...situation import Claim, Outcome, Random, Situation, Statistic
+from ..steadiness import noise
 
 _SEVERAL: Mapping[str, tuple[float, float]] = {
     "throughput_per_s": (1000.0, 1000.0),

@@ -11,7 +11,7 @@ from steelyard.decide.projection.problem import Question
 from steelyard.decide.projection.project import project
 from tests.decide.projection.fleets import SIZES, World, fleet, hidden
 
-from ..situation import Claim, Outcome, Random, Situation, Statistic
+from ...situation import Claim, Outcome, Random, Situation, Statistic
 
 CONFIDENCE = 0.8
 _BAR = 0.75

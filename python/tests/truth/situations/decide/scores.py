@@ -16,7 +16,7 @@ from steelyard.records import Colocation, Level, read
 from steelyard.stats.intervals import RatioInterval, mean_ratio_interval, ratio_interval
 from tests.analyze.test_suite_comparison import suites_compared
 
-from ..situation import Claim, Outcome, Random, Situation, Statistic
+from ...situation import Claim, Outcome, Random, Situation, Statistic
 
 TRUTH = 1.1
 

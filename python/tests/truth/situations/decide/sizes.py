@@ -13,7 +13,7 @@ from steelyard.decide.sizing.request import SizeRequest
 from steelyard.decide.tables.model import MachineTable, MeasuredMachine, Measurement, ResultColumn
 from steelyard.stats.scaling.choice import Topology
 
-from ..situation import Claim, Outcome, Random, Situation, Statistic
+from ...situation import Claim, Outcome, Random, Situation, Statistic
 
 _SIBLING = 0.3
 

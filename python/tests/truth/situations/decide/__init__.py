@@ -1,0 +1,1 @@
+"""Situations of decisions: scores, choices, sizes, projections, distances of workloads."""
