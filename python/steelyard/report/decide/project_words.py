@@ -50,9 +50,11 @@ def sentences(found: Projection) -> list[str]:
     one, several = singular(found.group_attribute), plural(found.group_attribute)
     if error is not None and found.method == "model":
         named = one if error.groups == 1 else several
+        machines = f"Error of {fmt.several(error.machines, 'machine')}"
         said.append(
-            f"Error of {fmt.several(error.machines, 'machine')} of {error.groups:,} {named},"
-            f" each projected without its own {one}."
+            f"{machines}, each projected from the others."
+            if found.group_attribute == "machine"
+            else f"{machines} of {error.groups:,} {named}, each projected without its own {one}."
         )
     if found.method == "geomean":
         said.append(
