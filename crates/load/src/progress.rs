@@ -117,6 +117,7 @@ impl Progress {
                 "errors": interval.counts.errors,
                 "response_p50_ns": p50,
                 "response_p99_ns": p99,
+                "lag_p99_ns": quantile(&interval.latencies.lag, 0.99),
             })
             .to_string()),
         }

@@ -1,7 +1,7 @@
 """``steelyard health``: memory, caches, disk and loopback of this machine, held against earlier checks.
 
 In: flags. Out: tables or one JSON document, and the check's folder with its page. Not here: measuring
-(``bench.health.check``), judging (``analyze.health.comparison``), drawing (``report.health``).
+(``bench.health.check``), judging (``bench.health.judging``), drawing (``report.health``).
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from pathlib import Path
 
 from steelyard._base import UsageError
 from steelyard._base.documents import Paged
-from steelyard.analyze.health.comparison import Alert, Comparison, compare
-from steelyard.analyze.health.machine_changes import changes
 from steelyard.bench.health import check as checks
+from steelyard.bench.health import judging
 from steelyard.cli.leftovers import put_back
 from steelyard.cli.output import print_json, print_path, show_answer
 from steelyard.cli.progress import shown
@@ -29,46 +28,6 @@ class HealthRequest:
     directory: Path | None
     accept: bool
     out: Path
-
-
-def _judge(check: checks.Check, request: HealthRequest, identity: str) -> Comparison:
-    """Compare a check with what was asked for: this machine's history, its last good check, or a file."""
-    if request.against is not None and request.against != "last":
-        baseline = checks.find_baseline(Path(request.against))
-        return compare(
-            check.result, [baseline.result], against=request.against, notes=_differences(check, baseline)
-        )
-    mode = check.result.settings.mode
-    earlier = checks.history(request.out, identity, mode=mode)
-    if not earlier:
-        reason = f"no earlier good {mode} check of this machine in {request.out}"
-        return compare(check.result, [], against=f"nothing: {reason}")
-    alerts: list[Alert] = []
-    notes: list[str] = []
-    before = earlier[-1].machine
-    if before is not None and check.machine is not None:
-        alerts, notes = changes(check.machine, before)
-    if request.against == "last":
-        earlier = earlier[-1:]
-    names = (
-        f"its last {len(earlier)} good checks"
-        if len(earlier) > 1
-        else f"the check of {earlier[-1].folder.name}"
-    )
-    return compare(check.result, [run.result for run in earlier], against=names, changes=alerts, notes=notes)
-
-
-def _differences(check: checks.Check, baseline: checks.Check) -> list[str]:
-    """Return why figures may differ from a baseline's other than by health."""
-    differences = []
-    for noun, now, then in (
-        ("processor", check.result.machine.cpu_model, baseline.result.machine.cpu_model),
-        ("usable CPUs", check.result.machine.usable_cpus, baseline.result.machine.usable_cpus),
-        ("mode", check.result.settings.mode, baseline.result.settings.mode),
-    ):
-        if now != then:
-            differences.append(f"the baseline has another {noun}: {then} (here {now})")
-    return differences
 
 
 def show_health(request: HealthRequest, *, as_json: bool) -> int:
@@ -99,7 +58,10 @@ def show_health(request: HealthRequest, *, as_json: bool) -> int:
             parts=request.parts,
             directory=request.directory,
         )
-    comparison = _judge(check, request, identity)
+    if request.against is not None and request.against != "last":
+        comparison = judging.against_file(check, Path(request.against), request.against)
+    else:
+        comparison = judging.judged(check, request.out, identity, last_only=request.against == "last")
     checks.save_comparison(folder, comparison, accepted=request.accept)
     said = answer(check.result, comparison)
     page = write_page(folder / PAGE, said)

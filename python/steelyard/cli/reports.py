@@ -38,21 +38,6 @@ class RunView:
     """Why there is no page."""
 
 
-def baseline_for(name: str | None, benchmarks: Sequence[str]) -> "Baseline | None":
-    """Return the baseline called ``name``, else the one to score ``benchmarks`` against.
-
-    Beside those of Steelyard there are those that the benchmarks bring, and those of the user.
-    """
-    from steelyard.decide import find_baseline
-    from steelyard.decide.baseline import users_baselines
-
-    folders = [declaration.of_run(benchmark).baselines for benchmark in benchmarks]
-    brought = [folder for folder in folders if folder is not None]
-    # What a user made counts where it is named: a score must not change by a file that lies somewhere.
-    own = [] if name is None else [users_baselines()]
-    return find_baseline(name, benchmarks=benchmarks, brought=[*brought, *own])
-
-
 def headline(run: Run) -> tuple[str, ...]:
     """Return the metrics to show first."""
     return declaration.of_run(run.benchmark).headline
@@ -152,6 +137,8 @@ def _show_report(directory: Path, page: Path | None, *, baseline: str | None, as
     if own := declaration.of_run(run.benchmark).show:
         shown: int = declaration.load(own, run.benchmark)(directory, run, page, as_json=as_json)
         return shown
+    from steelyard.report.folders.scores import baseline_for
+
     run_view = view(directory, run, baseline_for(baseline, [run.benchmark]), page=page)
     if run_view.error is not None:
         raise run_view.error
@@ -176,6 +163,7 @@ def show_score(name: str, folder: Path, *, baseline: str | None, as_json: bool) 
     """Show the score of one run or suite, or why it has none."""
     from steelyard.decide import Refusal, RunScore
     from steelyard.decide.score import score
+    from steelyard.report.folders.scores import baseline_for
 
     directory = runs.find(name, folder)
     if suite_files.is_suite(directory):

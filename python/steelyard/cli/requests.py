@@ -21,13 +21,19 @@ from steelyard.cli.options import Json, Report
 CONTEXT = "context"
 
 
-def command(request: type, carry_out: str, about: str, *, report: Any = Report) -> Callable[..., int]:
+def command(
+    request: type, carry_out: str, about: str, *, report: Any = Report, has_json: bool = True
+) -> Callable[..., int]:
     """Return the command; ``carry_out`` is ``module:function``, ``about`` its help.
 
-    ``report`` declares the flag of the page, None where there is none.
+    ``report`` declares the flag of the page, None where there is none; ``has_json`` is whether there is a
+    ``--json``.
     """
     known = options(request)
-    common: dict[str, Any] = {**({} if report is None else {"report": report}), "as_json": Json}
+    common: dict[str, Any] = {
+        **({} if report is None else {"report": report}),
+        **({"as_json": Json} if has_json else {}),
+    }
     defaults: dict[str, Any] = {"report": None, "as_json": False}
 
     def run(**values: Any) -> int:

@@ -3,7 +3,6 @@
 In: the directory of a suite. Out: `SuiteView`, drawn by ``report`` and scored by ``decide``.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +10,11 @@ from typing import TYPE_CHECKING
 from steelyard._base import ExitCode, SteelyardError
 from steelyard._base.documents import INLINE, NOT_PRINTED, printed
 from steelyard.bench.manifest import SUITE
-from steelyard.bench.suites import suite as suite_files
 from steelyard.bench.suites.suite import level_of
 from steelyard.cli import reports
 from steelyard.cli.formats import writing
 from steelyard.cli.output import print_json, print_path, show_answer
-from steelyard.records import Level, Run, RunStatus, Suite, read
+from steelyard.records import Level, RunStatus, Suite, read
 
 if TYPE_CHECKING:
     from steelyard.decide import Baseline, Refusal, Score
@@ -55,26 +53,6 @@ class SuiteView:
         return str(max(known, key=lambda level: level.severity))
 
 
-def weighed(
-    directory: Path, baseline: "Baseline | None"
-) -> "tuple[Suite, dict[str, Score | Refusal], list[tuple[Path, Run]]]":
-    """Return the suite in ``directory`` with its scores, and its members' runs."""
-    from steelyard.decide import weigh
-
-    suite, member_runs = suite_files.load(directory)
-    earlier = suite_files.beside([directory])
-    suite, scores = weigh(suite, by_benchmark([run for _, run in member_runs]), baseline, earlier)
-    return suite, scores, member_runs
-
-
-def by_benchmark(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return runs by benchmark, each in the order of its repeats."""
-    grouped: dict[str, list[Run]] = {}
-    for run in sorted(runs, key=lambda run: (run.series.index, run.run_id)):
-        grouped.setdefault(run.benchmark, []).append(run)
-    return grouped
-
-
 def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = None) -> SuiteView:
     """Score a suite, and write its page to ``page`` or its own directory.
 
@@ -82,6 +60,7 @@ def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = No
     """
     from steelyard.report import template
     from steelyard.report.answer.page import write_page
+    from steelyard.report.folders.scores import weighed
     from steelyard.report.suite import answer as of_suite
 
     page = None if page is None else template.page_path(page)
@@ -126,8 +105,10 @@ def exit_code(suite: Suite) -> ExitCode:
 
 
 def _baseline(directory: Path, name: str | None) -> "Baseline | None":
+    from steelyard.report.folders.scores import baseline_for
+
     members = read(Suite, directory / SUITE).members
-    return reports.baseline_for(name, [member.benchmark for member in members])
+    return baseline_for(name, [member.benchmark for member in members])
 
 
 def show_report(directory: Path, page: Path | None, *, baseline: str | None, as_json: bool) -> int:
@@ -145,6 +126,7 @@ def show_report(directory: Path, page: Path | None, *, baseline: str | None, as_
 def show_score(directory: Path, *, baseline: str | None, as_json: bool) -> int:
     """Show the scores of a suite, or why it has none."""
     from steelyard.decide import Score, SuiteScore
+    from steelyard.report.folders.scores import weighed
     from steelyard.report.format import plain
 
     suite, scores, _ = weighed(directory, _baseline(directory, baseline))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import platform
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -28,7 +28,7 @@ from steelyard.analyze.run_files import PROFILES
 from steelyard.analyze.scaling.curve import Observation, Place, Step, steps_of
 from steelyard.analyze.scaling.machine import topology_of_places
 from steelyard.analyze.scaling.measured import in_base_units
-from steelyard.analyze.scaling.scaling import Scaling
+from steelyard.analyze.scaling.scaling import Scaling, analyse
 from steelyard.bench.recorders import stacks
 from steelyard.experiment.engine import MACHINE
 from steelyard.experiment.workload import LOGS, RUNS, Commands
@@ -36,6 +36,7 @@ from steelyard.records import RunStatus, read
 from steelyard.records.experiment import Experiment, ExperimentArm
 from steelyard.records.machine import Machine
 from steelyard.stats.scaling.choice import Topology
+from steelyard.stats.scaling.prediction import SiblingWorth
 
 FACTOR = "cpus"
 _HZ = 499
@@ -159,6 +160,33 @@ def profiles_of_ends(experiment: Experiment, folder: Path) -> tuple[FunctionShar
         ends.append(samples)
     low, high = (FunctionShares.of_samples(counts, event) for counts in of_both(*ends))
     return low, high
+
+
+def scaling_of(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    topology: Topology | None = None,
+    profiles: tuple[FunctionShares, FunctionShares] | None = None,
+    predict: Sequence[int] = (),
+    worth: SiblingWorth | None = None,
+) -> Scaling:
+    """Return what the curve of an experiment says; ``profiles`` stand for those of its ends.
+
+    Raises ResultSaysNoError and RecordError as `steps_of_experiment` does.
+    """
+    found = profiles or profiles_of_ends(experiment, folder)
+    low, high = (None, None) if isinstance(found, str) else found
+    return analyse(
+        steps_of_experiment(experiment),
+        low=low,
+        high=high,
+        profiles_missing=found if isinstance(found, str) else "",
+        notes=experiment.notes,
+        topology=topology or topology_of_experiment(experiment, folder),
+        predict=predict,
+        worth=worth,
+    )
 
 
 def of_both(first: Mapping[str, int], second: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:

@@ -9,21 +9,35 @@ Not here: what pages say, and the library that draws their charts (``chart_libra
 
 import functools
 import re
-import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from steelyard import __version__
 from steelyard._base import replacing
-from steelyard.report import chart_library
+from steelyard.report.assets import OWN, Assets
 from steelyard.report.controls import without_controls
 from steelyard.report.embedding import embed
 
 PAGE = "report.html"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What stands above a page that is one of several of a server."""
+
+    home: str
+    """Address of its first page."""
+    pages: tuple[tuple[str, str, bool], ...]
+    """Name and address of its pages, and whether this is one of them."""
+    templates: str
+    """Package whose folder ``templates`` has the server's own templates, style sheets and scripts."""
+    styles: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
 
 
 def page_path(path: Path) -> Path:
@@ -51,41 +65,49 @@ def template(
     content: Mapping[str, Any],
     chart_data: Mapping[str, Any],
     *,
-    folder: Path | None = None,
-    nonce: str | None = None,
+    assets: Assets,
     styles: Sequence[str] = ("tax.css", "counters.css", "answer.css"),
     scripts: Sequence[str] = (),
+    site: Site | None = None,
 ) -> str:
-    """Return the text of a page from its template, with our styles and scripts in it.
+    """Return the text of a page from its template, with our styles and scripts.
 
-    ``chart_data`` is the input of the page's script, with ``charts``; ``folder`` is where the page will be,
-    for pages that share the script of their charts. ``nonce`` is what the page's scripts are known by; a part
-    that brings its own script must have the same.
+    ``chart_data`` is the input of the page's script, with ``charts``; ``assets`` is how the page gets styles
+    and scripts, ``site`` what stands above it where it is one of several of a server.
     """
-    nonce = nonce or secrets.token_urlsafe(16)
-    charts = chart_library.library(nonce, folder) if chart_data["charts"] else None
-    environment = _environment()
-    text = environment.get_template(name).render(
-        **content,
-        version=__version__,
-        nonce=nonce,
-        data=embed(chart_data),
-        chart_library=charts.element if charts else "",
-        charts_missing=charts.missing if charts else "",
-        style=Markup("").join(_verbatim(file) for file in ("report.css", *styles)),
-        script=Markup("").join(
-            _verbatim(file)
-            for file in ("page.js", "tables.js", "charts.js", "timelines.js", *scripts, "start.js")
-        ),
+    charts = assets.charts() if chart_data["charts"] else None
+    text = (
+        _environment(site.templates if site else OWN)
+        .get_template(name)
+        .render(
+            **content,
+            version=__version__,
+            site=site,
+            policy=assets.policy,
+            data=embed(chart_data),
+            chart_library=charts.element if charts else "",
+            charts_missing=charts.missing if charts else "",
+            style=assets.style("report.css", *styles, *(site.styles if site else ())),
+            script=assets.script(
+                "page.js",
+                "tables.js",
+                "charts.js",
+                "timelines.js",
+                *scripts,
+                "start.js",
+                *(site.scripts if site else ()),
+            ),
+        )
     )
     return without_controls(text)
 
 
 @functools.cache
-def _environment() -> Environment:
-    """Return the templates, each of which is compiled once a process."""
+def _environment(package: str) -> Environment:
+    """Return the templates, each of which is compiled once a process: those of ``package``, then our own."""
+    packages = dict.fromkeys((package, OWN))
     environment = Environment(
-        loader=PackageLoader("steelyard.report"),
+        loader=ChoiceLoader([PackageLoader(name) for name in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -93,12 +115,6 @@ def _environment() -> Environment:
     )
     environment.filters["flags"] = _flags
     return environment
-
-
-def _verbatim(name: str) -> Markup:
-    # Our own files, not material from outside.
-    source, _, _ = _environment().loader.get_source(_environment(), name)  # type: ignore[union-attr]
-    return Markup(source)  # noqa: S704
 
 
 def _flags(text: str) -> Markup:

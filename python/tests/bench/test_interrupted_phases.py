@@ -121,7 +121,9 @@ def test_an_interrupted_suite_has_no_half_result(moment, call, sample, capsys, t
         assert (suite.status is RunStatus.COMPLETE) == moment.endswith("finish")
 
 
-@pytest.mark.parametrize("moment", ["steelyard.cli.suites:weighed", "steelyard.report.html:write_data"])
+@pytest.mark.parametrize(
+    "moment", ["steelyard.report.folders.scores:weighed", "steelyard.report.html:write_data"]
+)
 def test_a_suite_that_is_interrupted_while_it_is_shown_keeps_its_results(moment, sample, capsys, tmp_path):
     code, is_reached = invoke_interrupted(moment, sample)
     capsys.readouterr()

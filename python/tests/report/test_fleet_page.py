@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 from playwright.sync_api import Browser
 from rich.console import Console
 
@@ -31,6 +32,7 @@ from steelyard.report.answer import (
 )
 from steelyard.report.answer.page import render, write_page
 from steelyard.report.answer.terminal import terminal
+from steelyard.report.assets import Assets
 from tests.report.test_browser import HOSTILE, opened
 
 
@@ -221,15 +223,18 @@ def test_a_narrow_terminal_keeps_what_matters_and_names_the_rest() -> None:
 
 
 def test_fragments_get_the_nonce_and_ids_are_unique() -> None:
-    seen: list[str] = []
+    seen: list[Assets] = []
 
-    def make(nonce: str) -> str:
-        seen.append(nonce)
-        return f'<p class="ours" data-nonce="{nonce}">ours</p>'
+    def make(assets: Assets) -> str:
+        seen.append(assets)
+        return f'<p class="ours">ours</p>{assets.script("flame.js", flame="x")}'
 
     text = render(Answer("T", "", [Section("s", "S", (Fragment(make),))]))
-    assert f"script-src 'nonce-{seen[0]}'" in text
-    assert '<p class="ours"' in text
+    policy = seen[0].policy
+    assert "script-src 'nonce-" in policy
+    assert escape(policy) in text
+    nonce = policy.partition("'nonce-")[2].partition("'")[0]
+    assert f'<p class="ours">ours</p><script nonce="{nonce}" data-flame="x">' in text
     chart = Chart("one", "One", (Series("a", [1.0], [1.0]),))
     with pytest.raises(ValueError, match="same id"):
         render(Answer("T", "", [Section("s", "S", (chart, chart))]))

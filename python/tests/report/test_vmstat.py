@@ -6,6 +6,7 @@ from typing import cast
 
 from steelyard.analyze.pressure.vmstat_histograms import Histogram, histogram
 from steelyard.report.answer import Fragment
+from steelyard.report.assets import InPage
 from steelyard.report.characterize.vmstat import _table, vmstat_sections
 from steelyard.report.model import ReportData
 
@@ -30,4 +31,4 @@ def test_what_is_missing_has_its_reason_and_no_row() -> None:
     assert section.missing == (("interrupts", "no <interrupts> here"),)
     (fragment,) = section.blocks
     assert isinstance(fragment, Fragment)
-    assert fragment.make("nonce").count("<tr>") == 2
+    assert fragment.make(InPage()).count("<tr>") == 2

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from steelyard.cli.output import examples
 from steelyard.cli.requests import command
 from steelyard.decide.choice.request import ChooseRequest
+
+if TYPE_CHECKING:
+    from steelyard.report.answer import Answer
 
 _EXAMPLES = (
     "steelyard choose servers.csv --power-price 0.12 --baseline SKU4",
@@ -44,11 +48,7 @@ def choose_and_show(
     from steelyard._base import UsageError
     from steelyard._base.documents import Paged
     from steelyard._base.request import options
-    from steelyard.cli.decide.sources import table_of
     from steelyard.cli.output import command_line, page_of, print_json, show_answer
-    from steelyard.decide.choice.making import choose, improve
-    from steelyard.report.decide.choose import answer
-    from steelyard.report.decide.savings import answer as savings_answer
 
     known = options(ChooseRequest)
     unused = _OF_ORDER if request.improvement is not None else _OF_IMPROVEMENT
@@ -57,17 +57,23 @@ def choose_and_show(
         raise UsageError(f"{wrong[0]} {is_for} --improvement", hint="steelyard choose --help")
     if not request.demands and (wrong := [known[name].flag for name in _OF_DEMAND if name in given]):
         raise UsageError(f"{wrong[0]} is for --demand", hint="as --demand WORKLOAD=1000")
-    if request.improvement is not None:
-        savings = improve(table_of(request) if request.sources else None, request)
-        said = savings_answer(savings, command=command_line())
-        if as_json:
-            print_json(Paged(savings, page_of(said, report)))
-            return 0
-        return show_answer(said, report)
-    table = table_of(request)
-    choice = choose(table, request)
-    said = answer(choice, command=command_line(), source=", ".join(table.sources))
+    found, said = answered(request, command_line())
     if as_json:
-        print_json(Paged(choice, page_of(said, report)))
+        print_json(Paged(found, page_of(said, report)))
         return int(said.says_no)
     return show_answer(said, report)
+
+
+def answered(request: ChooseRequest, command_line: str) -> tuple[Any, Answer]:
+    """Return the order of machines, or what an improvement is worth; and how it is shown."""
+    from steelyard.cli.decide.sources import table_of
+    from steelyard.decide.choice.making import choose, improve
+    from steelyard.report.decide.choose import answer
+    from steelyard.report.decide.savings import answer as savings_answer
+
+    if request.improvement is not None:
+        savings = improve(table_of(request) if request.sources else None, request)
+        return savings, savings_answer(savings, command=command_line)
+    table = table_of(request)
+    choice = choose(table, request)
+    return choice, answer(choice, command=command_line, source=", ".join(table.sources))

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from steelyard.cli.output import examples
 from steelyard.cli.requests import command
 from steelyard.decide.projection.request import ProjectRequest
+
+if TYPE_CHECKING:
+    from steelyard.report.answer import Answer
 
 _EXAMPLES = (
     "steelyard project machines.csv --target web_per_s",
@@ -35,15 +39,21 @@ def project_and_show(
 ) -> int:
     """Project and show; return the exit code."""
     from steelyard._base.documents import Paged
-    from steelyard.cli.decide.sources import table_of
     from steelyard.cli.output import command_line, page_of, print_json, show_answer
+
+    found, made = answered(request, command_line())
+    if as_json:
+        print_json(Paged(found, page_of(made, report)))
+        return int(made.says_no)
+    return show_answer(made, report)
+
+
+def answered(request: ProjectRequest, command_line: str) -> tuple[Any, Answer]:
+    """Return the projection, and how it is shown."""
+    from steelyard.cli.decide.sources import table_of
     from steelyard.decide.projection.project import project
     from steelyard.decide.projection.request import question_of
     from steelyard.report.decide.project import answer
 
     found = project(table_of(request), question_of(request))
-    made = answer(found, command_line(), ", ".join(request.sources))
-    if as_json:
-        print_json(Paged(found, page_of(made, report)))
-        return int(made.says_no)
-    return show_answer(made, report)
+    return found, answer(found, command_line, ", ".join(request.sources))

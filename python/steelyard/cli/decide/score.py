@@ -51,7 +51,7 @@ def score_and_show(
     named = request.baseline
     baseline = None
     if named is not None and named not in table.names:
-        from steelyard.cli.reports import baseline_for
+        from steelyard.report.folders.scores import baseline_for
 
         baseline = baseline_for(named, [column.name for column in table.results])
     found = rank(table, request, baseline)

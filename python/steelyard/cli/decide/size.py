@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from steelyard.cli.output import examples
 from steelyard.cli.requests import command
 from steelyard.decide.sizing.request import SizeRequest
+
+if TYPE_CHECKING:
+    from steelyard.report.answer import Answer
 
 _EXAMPLES = (
     "steelyard size types.csv --curve curves.csv --rate 2e6",
@@ -33,20 +37,26 @@ def size_and_show(request: SizeRequest, given: Collection[str], *, report: Path 
     """Size machines; return the exit code."""
     from steelyard._base import UsageError
     from steelyard._base.documents import Paged
-    from steelyard.cli.decide.curves import measured_in
-    from steelyard.cli.decide.sources import table_of
     from steelyard.cli.output import command_line, page_of, print_json, show_answer
-    from steelyard.decide.sizing.making import size
-    from steelyard.report.decide.size import answer
 
     if "latency" in given and request.latency_limit is None:
         raise UsageError("--latency is for --latency-limit", hint="as --latency-limit 5ms")
-    measured = measured_in(request.curves)
-    table = table_of(request) if request.sources else None
-    found = size(measured, table, request)
-    sources = [*request.sources, *request.curves]
-    said = answer(found, command=command_line(), source=", ".join(sources))
+    found, said = answered(request, command_line())
     if as_json:
         print_json(Paged(found, page_of(said, report)))
         return int(said.says_no)
     return show_answer(said, report)
+
+
+def answered(request: SizeRequest, command_line: str) -> tuple[Any, Answer]:
+    """Return the sizes, and how they are shown."""
+    from steelyard.cli.decide.curves import measured_in
+    from steelyard.cli.decide.sources import table_of
+    from steelyard.decide.sizing.making import size
+    from steelyard.report.decide.size import answer
+
+    measured = measured_in(request.curves)
+    table = table_of(request) if request.sources else None
+    found = size(measured, table, request)
+    sources = [*request.sources, *request.curves]
+    return found, answer(found, command=command_line, source=", ".join(sources))

@@ -76,7 +76,7 @@ def answer(
         problems, url, name = source.problems, source.url, source.engine.name
     # The engine is closed by now: its memory is free for what follows.
     if report is not None:
-        _write(report, result, [f"{problem.path}: {problem.reason}" for problem in problems])
+        _write(report, result, problems)
     if as_json:
         from steelyard.cli.output import print_json
         from steelyard.fleet.answer import FleetAnswer
@@ -120,15 +120,20 @@ def numbers_by_name(
     return numbers
 
 
-def _write(path: Path, answer: Answer, aside: list[str]) -> None:
+def with_aside(answer: Answer, problems: Sequence[Problem]) -> Answer:
+    """Return the answer of a page: with the files that were put aside while the store was read."""
     from steelyard.report.answer import Section, store_notes
+
+    aside = [f"{problem.path}: {problem.reason}" for problem in problems]
+    left = [Section("left-out", "Left out", (store_notes(aside),))] if aside else []
+    return replace(answer, sections=[*answer.sections, *left])
+
+
+def _write(path: Path, answer: Answer, problems: Sequence[Problem]) -> None:
     from steelyard.report.answer.page import write_page
 
-    sections = list(answer.sections)
-    if aside:
-        sections.append(Section("left-out", "Left out", (store_notes(aside),)))
     command = shlex.join(["steelyard", *sys.argv[1:]])
-    write_page(path, replace(answer, sections=sections, command=command))
+    write_page(path, replace(with_aside(answer, problems), command=command))
 
 
 def _warn_of(problems: Sequence[Problem]) -> None:

@@ -39,7 +39,9 @@ def run_and_show(request: RunRequest, *, as_json: bool) -> int:
         # A wrong name is an error before the runs, not after them. Without a name there is nothing to check,
         # and scoring loads statistics that a run which fails need not wait for.
         _, names, _ = tiers.resolve(request.name, request.tier)
-        reports.baseline_for(baseline, names)
+        from steelyard.report.folders.scores import baseline_for
+
+        baseline_for(baseline, names)
     with shown() as progress:
         launched = execute(
             request, progress=progress, planned=lambda plans: announce(request, plans, progress)
@@ -48,7 +50,11 @@ def run_and_show(request: RunRequest, *, as_json: bool) -> int:
         progress.phase("report")
         names = list(dict.fromkeys(attempt.run.benchmark for attempt in attempts))
         is_scored = any(attempt.error is None for attempt in attempts)
-        reference = reports.baseline_for(baseline, names) if is_scored else None
+        reference = None
+        if is_scored:
+            from steelyard.report.folders.scores import baseline_for
+
+            reference = baseline_for(baseline, names)
         suite = None if launched.suite is None else suites.view(launched.suite, reference)
         if suite is not None:
             suite_files.save(suite.suite, suite.directory)

@@ -21,7 +21,7 @@ from steelyard._base.request import resumed
 from steelyard.analyze.profiles.callers import by_caller
 from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.profiles.perf_report import PerfReport, parse_perf_report
-from steelyard.analyze.scaling.curve import Step, steps_of
+from steelyard.analyze.scaling.curve import steps_of
 from steelyard.analyze.scaling.machine import topology_of, worth_given, worth_of
 from steelyard.analyze.scaling.measured import parse_curve
 from steelyard.analyze.scaling.scaling import Scaling, analyse
@@ -42,9 +42,8 @@ from steelyard.experiment.scaling import (
     ScalingAnswer,
     of_both,
     profile_ends,
-    profiles_of_ends,
+    scaling_of,
     steps_of_experiment,
-    topology_of_experiment,
 )
 from steelyard.experiment.workload import BenchmarkRuns, Commands, Workload
 from steelyard.records import RunStatus, write
@@ -78,7 +77,16 @@ def scale_and_show(
     if request.source is not None:
         text = _text(request.source, _CURVE_BYTES)
         observations = parse_curve(text, name=str(request.source))
-        scaling = _analysed(steps_of(observations), asked, topology_of(observations))
+        low, high = asked.profiles or (None, None)
+        scaling = analyse(
+            steps_of(observations),
+            low=low,
+            high=high,
+            profiles_missing="no profiles of both ends were given",
+            topology=topology_of(observations),
+            predict=asked.predict,
+            worth=asked.worth,
+        )
         return _show(Shown(str(request.source), scaling), report, as_json=as_json)
     folder = Path(request.words[0]) if len(request.words) == 1 else None
     topology = None
@@ -202,27 +210,6 @@ def _text(path: Path, most_bytes: int) -> str:
         raise UsageError(error.message) from error
 
 
-def _analysed(
-    steps: Sequence[Step],
-    asked: Asked,
-    topology: Topology,
-    profiles: tuple[FunctionShares, FunctionShares] | str = "no profiles of both ends were given",
-    notes: Sequence[str] = (),
-) -> Scaling:
-    found = asked.profiles or profiles
-    low, high = (None, None) if isinstance(found, str) else found
-    return analyse(
-        steps,
-        low=low,
-        high=high,
-        profiles_missing=found if isinstance(found, str) else "",
-        notes=notes,
-        topology=topology,
-        predict=asked.predict,
-        worth=asked.worth,
-    )
-
-
 @dataclass(frozen=True)
 class Shown:
     """A curve to show."""
@@ -241,12 +228,13 @@ def _show_experiment(
     *,
     as_json: bool,
 ) -> int:
-    scaling = _analysed(
-        steps_of_experiment(experiment),
-        asked,
-        topology or topology_of_experiment(experiment, folder),
-        asked.profiles or profiles_of_ends(experiment, folder),
-        experiment.notes,
+    scaling = scaling_of(
+        experiment,
+        folder,
+        topology=topology,
+        profiles=asked.profiles,
+        predict=asked.predict,
+        worth=asked.worth,
     )
     return _show(Shown(str(folder), scaling, experiment), report, as_json=as_json)
 

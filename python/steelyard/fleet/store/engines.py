@@ -63,6 +63,9 @@ class Engine(Protocol):
     def keep(self, expression: Deferred) -> Deferred:
         """Return the same rows, computed once where the engine can keep them."""
 
+    def interrupt(self) -> None:
+        """Stop what is being fetched, from another thread: fetching raises an error."""
+
     def close(self) -> None:
         """Free what the engine holds."""
 
@@ -130,6 +133,10 @@ class DuckDBEngine(DuckDB):
     def fetch(self, query: str) -> Any:
         """Return the rows of ``query`` as an Arrow table."""
         return self.connection.sql(query).to_arrow_table()
+
+    def interrupt(self) -> None:
+        """Stop the query that runs."""
+        self.connection.interrupt()
 
     def _reach(self, place: Place) -> str:
         """Make ``place`` readable; return what stands before its paths."""

@@ -95,6 +95,10 @@ class SparkEngine:
         """Return the expression: Spark keeps nothing."""
         return expression
 
+    def interrupt(self) -> None:
+        """Stop the jobs of this application."""
+        self._session.sparkContext.cancelAllJobs()
+
     def close(self) -> None:
         """End the application, unless somebody else began it."""
         if self._owned:

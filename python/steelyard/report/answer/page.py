@@ -11,7 +11,7 @@ Not here: what the figures are (``analyze``, ``fleet``), the terminal (``termina
 
 from __future__ import annotations
 
-import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,8 @@ from steelyard.report.answer import (
     Tiles,
     Timeline,
 )
-from steelyard.report.template import publish, template
+from steelyard.report.assets import Assets, InPage
+from steelyard.report.template import Site, publish, template
 from steelyard.report.unmeasured import unmeasured
 
 
@@ -45,9 +46,21 @@ def write_page(path: Path, answer: Answer) -> Path:
     return publish(path, render(answer, folder=path.parent))
 
 
-def render(answer: Answer, *, folder: Path | None = None) -> str:
-    """Return the page's text, to be written into ``folder``."""
-    nonce = secrets.token_urlsafe(16)
+def render(
+    answer: Answer,
+    *,
+    folder: Path | None = None,
+    assets: Assets | None = None,
+    site: Site | None = None,
+    name: str = "answer.html.j2",
+    more: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the page's text, to be written into ``folder``.
+
+    A server gives its own ``assets`` and the ``site`` that this is a page of, and may have a template of its
+    own, ``name``, with ``more`` to show.
+    """
+    assets = assets or InPage(folder)
     # A heading without anything under it says nothing.
     sections = [
         section
@@ -78,15 +91,15 @@ def render(answer: Answer, *, folder: Path | None = None) -> str:
         "command": answer.command,
         "command_title": answer.command_title,
         "source": answer.source,
-        "sections": [_section(section, nonce) for section in sections],
+        "sections": [_section(section, assets) for section in sections],
+        **(more or {}),
     }
     return template(
-        "answer.html.j2",
+        name,
         content,
         {**answer.time_axis, "charts": [chart.spec() for chart in charts]},
-        folder=folder,
-        nonce=nonce,
-        styles=("tax.css", "counters.css", "answer.css"),
+        assets=assets,
+        site=site,
     )
 
 
@@ -94,8 +107,8 @@ def _is_empty(block: Block) -> bool:
     return isinstance(block, Notes | Remarks | Tiles | Links) and not block.items
 
 
-def _section(section: Section, nonce: str) -> dict[str, Any]:
-    blocks = [_block(block, nonce) for block in section.blocks]
+def _section(section: Section, assets: Assets) -> dict[str, Any]:
+    blocks = [_block(block, assets) for block in section.blocks]
     if section.grid:
         # An odd chart at the end of a row of pairs takes the whole width.
         charts = [block for block in blocks if block["kind"] == "chart"]
@@ -112,7 +125,7 @@ def _section(section: Section, nonce: str) -> dict[str, Any]:
     }
 
 
-def _block(block: Block, nonce: str) -> dict[str, Any]:
+def _block(block: Block, assets: Assets) -> dict[str, Any]:
     if isinstance(block, Table):
         return {"kind": "table", "table": block.answer_first()}
     if isinstance(block, Paragraph):
@@ -129,7 +142,7 @@ def _block(block: Block, nonce: str) -> dict[str, Any]:
         return {"kind": "links", "items": block.items}
     if isinstance(block, Fragment):
         # Made by our own code, which escapes what comes from outside.
-        return {"kind": "fragment", "html": Markup(block.make(nonce))}  # noqa: S704
+        return {"kind": "fragment", "html": Markup(block.make(assets))}  # noqa: S704
     if not block.is_drawable:
         return {"kind": "absent", "title": block.title, "reason": block.missing or "nothing was recorded"}
     return {"kind": "chart", "chart": block, "wide": block.wide}

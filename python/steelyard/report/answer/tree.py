@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.report.answer.charts import Chart, Heat
 from steelyard.report.answer.tables import Column, Table, table
 from steelyard.report.answer.timelines import Timeline
+
+if TYPE_CHECKING:
+    from steelyard.report.assets import Assets
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,9 @@ class Notes:
 
 @dataclass(frozen=True)
 class Fragment:
-    """A piece of HTML of ours, escaped by whoever makes it, from the nonce of the page: a flame graph."""
+    """A piece of HTML of ours, escaped by whoever makes it, with the page's scripts: a flame graph."""
 
-    make: Callable[[str], str]
+    make: Callable[[Assets], str]
 
 
 @dataclass(frozen=True)

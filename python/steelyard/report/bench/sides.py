@@ -232,7 +232,9 @@ def _profiled(data: ReportData) -> Section:
         (
             *(replace(chart, wide=True) for chart in charts),
             *tables,
-            Fragment(lambda nonce: flame_html(found[first][0], f"Flame graph of the {first}", nonce=nonce)),
+            Fragment(
+                lambda assets: flame_html(found[first][0], f"Flame graph of the {first}", assets=assets)
+            ),
         ),
         "; ".join(parts) + ".",
         missing=missing,

@@ -217,7 +217,7 @@ def _profile(data: ReportData) -> Section:
         (
             *(replace(chart, wide=True) for chart in charts),
             functions_table(use, _FUNCTIONS, "Functions"),
-            Fragment(lambda nonce: flame_html(profile, "Flame graph", nonce=nonce)),
+            Fragment(lambda assets: flame_html(profile, "Flame graph", assets=assets)),
         ),
         "; ".join(part for part in about if part) + ".",
     )

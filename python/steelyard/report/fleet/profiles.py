@@ -143,7 +143,7 @@ def _sections(top: Top, *, rules: Rules | None = None) -> list[Section]:
         ),
         Section("apart", "By platform and time", tuple(_apart(top)), grid=True),
     ]
-    flame = Fragment(lambda nonce: flame_html(top.profile, "The whole fleet", nonce=nonce, rules=rules))
+    flame = Fragment(lambda assets: flame_html(top.profile, "The whole fleet", assets=assets, rules=rules))
     if top.by != "category":
         made.append(Section("tax", "Datacenter tax", (_tax(top),)))
     made.append(Section("graph", "Flame graph", (flame,)))

@@ -95,11 +95,11 @@ def _mixed(diff: FleetDiff) -> list[str]:
 def _sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
     """Return the page of two selections."""
     flame = Fragment(
-        lambda nonce: diff_flame_html(
+        lambda assets: diff_flame_html(
             *diff.profiles,
             "Widths of B, colours by the change from A",
             names=("A", "B"),
-            nonce=nonce,
+            assets=assets,
             rules=rules,
             functions=_changed_functions(diff),
             is_judged=diff.is_same or any(row.is_change is not None for row in diff.rows),

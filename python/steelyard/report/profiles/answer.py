@@ -32,6 +32,7 @@ from steelyard.report.answer import (
     table,
     written,
 )
+from steelyard.report.assets import Assets
 from steelyard.report.profiles.flame import diff_flame_html, flame_html
 from steelyard.report.profiles.tax_chart import command_chart, tax_chart
 from steelyard.report.profiles.time_chart import time_chart
@@ -79,7 +80,7 @@ def profile_answer(
             Section("tax", f"Tax map: {profile.measured} by category", (*charts, _categories(tax, profile)))
         )
     flame: list[Block] = [] if times_ns is None else [_with_hint(times_ns)]
-    flame.append(Fragment(lambda nonce: flame_html(profile, "Flame graph", nonce=nonce, rules=rules)))
+    flame.append(Fragment(lambda assets: flame_html(profile, "Flame graph", assets=assets, rules=rules)))
     sections.append(Section("graph", "Flame graph", tuple(flame), on_terminal=False))
     busy = profile.busy()
     functions = top_functions(busy, max(rows, _FUNCTIONS))
@@ -168,12 +169,12 @@ def diff_answer(
     """Return the answer of two profiles: the change that matters most, then tables by what was compared."""
     functions = {row.name for one in result.tables if one.by == "function" for row in one.standing_out}
 
-    def flame(nonce: str) -> str:
+    def flame(assets: Assets) -> str:
         return diff_flame_html(
             *profiles,
             "Differential flame graph",
             names=names,
-            nonce=nonce,
+            assets=assets,
             rules=rules,
             functions=functions,
             is_judged=result.reason is None,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from steelyard.analyze.profiles.profile import SAMPLES, Profile
 from steelyard.analyze.profiles.tax_rules import Rules, shipped_rules
+from steelyard.report.assets import Assets, InPage
 from steelyard.report.embedding import embed
 from steelyard.report.profiles.flame_tree import Tree, grow
 
@@ -32,17 +32,16 @@ def flame_html(
     profile: Profile,
     title: str,
     *,
-    nonce: str | None = None,
+    assets: Assets | None = None,
     identifier: str = "flame",
     rules: Rules | None = None,
 ) -> str:
     """Return the flame graph of ``profile``, without idle processors.
 
-    ``nonce`` is the page's, where its content security policy asks for one; ``identifier`` sets several on
-    one page apart.
+    ``assets`` are the page's; without them it stands alone. ``identifier`` sets several on one page apart.
     """
     rules = rules or shipped_rules()
-    return _fragment(grow([profile], rules), [profile], title, nonce, identifier, rules, None)
+    return _fragment(grow([profile], rules), [profile], title, assets, identifier, rules, None)
 
 
 def diff_flame_html(
@@ -51,7 +50,7 @@ def diff_flame_html(
     title: str,
     *,
     names: tuple[str, str] = ("A", "B"),
-    nonce: str | None = None,
+    assets: Assets | None = None,
     identifier: str = "flame-diff",
     rules: Rules | None = None,
     functions: Collection[str] | None = None,
@@ -70,7 +69,7 @@ def diff_flame_html(
         tree = replace(tree, changed=None)
     elif functions is not None and tree.changed is not None:
         tree = replace(tree, changed=tree.changed & _of_functions(tree, functions))
-    return _fragment(tree, [a, b], title, nonce, identifier, rules, names)
+    return _fragment(tree, [a, b], title, assets, identifier, rules, names)
 
 
 def _of_functions(tree: Tree, functions: Collection[str]) -> NDArray[np.bool_]:
@@ -144,18 +143,15 @@ def _fragment(
     tree: Tree,
     profiles: list[Profile],
     title: str,
-    nonce: str | None,
+    assets: Assets | None,
     identifier: str,
     rules: Rules,
     names: tuple[str, str] | None,
 ) -> str:
-    templates = files("steelyard.report") / "templates"
-    style = (templates / "tax.css").read_text("utf-8") + (templates / "flame.css").read_text("utf-8")
-    script = (templates / "flame.js").read_text("utf-8")
+    assets = assets or InPage()
     data = data_of(tree, rules, profiles[0].unit, names, scales=[profile.scale for profile in profiles])
     safe = Markup.escape
     notes = Markup("").join(Markup("<p>{}</p>").format(note) for note in notes_of(tree, profiles))
-    attribute = Markup(' nonce="{}"').format(nonce) if nonce else Markup("")
     sides = (
         Markup('<button type="button" class="flame-side" aria-pressed="true">Widths of {}</button>').format(
             names[1]
@@ -165,7 +161,7 @@ def _fragment(
     )
     return str(
         Markup(  # noqa: S704 - our own files; what comes from outside is escaped
-            f"<style>{style}</style>"
+            f"{assets.style('tax.css', 'flame.css')}"
             f'<figure class="flame" id="{safe(identifier)}" data-sides="{len(profiles)}">'
             f"<figcaption><h3>{safe(title)}</h3>{notes}</figcaption>"
             '<div class="flame-tools">'
@@ -188,6 +184,6 @@ def _fragment(
             " here.</p></noscript>"
             "</figure>"
             f'<script type="application/json" id="{safe(identifier)}-data">{embed(data)}</script>'
-            f'<script{attribute} data-flame="{safe(identifier)}">{script}</script>'
+            f"{assets.script('flame.js', flame=identifier)}"
         )
     )

@@ -1,0 +1,59 @@
+"""``steelyard serve`` as the parser has it. Not here: the server (``web``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard._base.request import Option
+from steelyard.cli.output import examples
+from steelyard.cli.requests import command
+
+_EXAMPLES = (
+    "steelyard serve",
+    "steelyard serve runs --store STORE --table servers.csv",
+    "steelyard serve --host 0.0.0.0 --name weigh.example.org --token-file token",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeRequest:
+    """What is served, and where."""
+
+    runs: Annotated[Path, Option("Folder of runs.", metavar="[RUNS]", is_argument=True)] = Path("runs")
+    store: Annotated[
+        str | None, Option("Store of a fleet: a folder or s3://bucket/prefix.", metavar="STORE")
+    ] = None
+    tables: Annotated[
+        Sequence[Path],
+        Option(
+            "CSV file of machines and results, for decisions; repeatable.", flag="--table", metavar="FILE"
+        ),
+    ] = ()
+    host: Annotated[
+        str,
+        Option("Address to listen on. Beyond loopback, whoever asks must have the token.", metavar="HOST"),
+    ] = "127.0.0.1"
+    port: Annotated[int, Option("Port to listen on, 0 for any that is free.", least=0, most=65535)] = 8120
+    names: Annotated[
+        Sequence[str],
+        Option("Name by which browsers may call this server; repeatable.", flag="--name", metavar="NAME"),
+    ] = ()
+    token_file: Annotated[
+        Path | None, Option("File with the token (default: a new one each start).", metavar="FILE")
+    ] = None
+    index: Annotated[
+        Path | None,
+        Option("File of the index of runs (default: .steelyard-index.sqlite in RUNS).", metavar="FILE"),
+    ] = None
+
+
+def add_serve(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    about = "Serve runs, comparisons, trends, a fleet and decisions as web pages."
+    made = command(ServeRequest, "steelyard.web.serve:serve", about, report=None, has_json=False)
+    app.command("serve", epilog=examples(*_EXAMPLES))(made)

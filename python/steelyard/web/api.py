@@ -1,0 +1,298 @@
+"""The same as JSON, under ``/api/v1``, with its OpenAPI; and ``/metrics``.
+
+Results are those of the commands' ``--json``, and their schemas those of ``schemas``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from steelyard import __version__
+from steelyard._base import SteelyardError, read_regular, schemas_dir
+from steelyard._base.documents import as_document
+from steelyard.cli.fleet.registry import queries
+from steelyard.report.answer import Answer
+from steelyard.report.answer.delimited import FIGURES, figures_of
+from steelyard.report.folders.kinds import Kind, kind_of
+from steelyard.report.open_metrics import CONTENT_TYPE, Family, Sample
+from steelyard.report.open_metrics import open_metrics as text_of
+from steelyard.web.context import Context
+from steelyard.web.index.entries import Entry
+from steelyard.web.index.filters import RunFilter
+from steelyard.web.pages import compare, decide, fleet, folder, trends
+from steelyard.web.roots import NotThereError, check_links, folder_at
+
+OPEN_METRICS = CONTENT_TYPE
+_RECORD_BYTES = 32 << 20
+_MOST_FIGURES = 5000
+
+
+def runs(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return a page of the list of runs."""
+    asked = RunFilter.of(_single(query))
+    context.index.refresh(most_s=0.1)
+    found = context.index.rows(asked)
+    return {
+        "runs": [_entry(entry) for entry in found.entries],
+        "total": found.total,
+        "page": found.page,
+        "pages": found.pages,
+    }
+
+
+def run(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the record of a folder, and the answer that its page gives."""
+    root = context.settings.root
+    directory = folder_at(root, path)
+    kind = kind_of(directory)
+    if kind is None:
+        raise NotThereError(f"there is no run at {path[:200]!r}")
+    check_links(root, directory)
+    name = "health.json" if kind is Kind.HEALTH else kind.record
+    try:
+        record = json.loads(read_regular(directory / name, at_most_bytes=_RECORD_BYTES))
+    except ValueError as error:
+        raise SteelyardError(f"{path}/{name} is no JSON: {error}") from error
+    return {"path": path, "kind": kind.value, "record": record, "answer": said(folder.answer(context, path))}
+
+
+def compared(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return what differs between runs."""
+    return said(compare.answer(context, list(query.get("run", ()))))
+
+
+def trend(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return a metric over time, and its changes on each machine."""
+    given = _single(query)
+    benchmark, metric = given.pop("benchmark", ""), given.pop("metric", "")
+    by = given.pop("by", "time")
+    context.index.refresh(most_s=0.1)
+    if benchmark and not metric:
+        metric = next(iter(context.index.metrics_of(benchmark)), "")
+    asked = RunFilter.of({**given, "benchmark": benchmark, "members": "yes"})
+    points = context.index.series(metric, asked)
+    return {
+        "benchmark": benchmark,
+        "metric": metric,
+        "unit": points[-1].unit if points else None,
+        "points": [
+            {
+                "path": point.entry.path,
+                "time_ns": point.entry.begin_ns,
+                "value": point.value,
+                "verdict": point.entry.verdict,
+                "host": point.entry.host,
+            }
+            for point in points
+        ],
+        "answer": said(trends.answer(points, benchmark, metric, by)),
+    }
+
+
+def fleet_query(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> Any:
+    """Return the result of a fleet query."""
+    return as_document(fleet.document(context, name=name, query=query))
+
+
+def decision(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> Any:
+    """Return the result of a decision."""
+    return as_document(decide.document(context, name=name, query=query))
+
+
+def open_api(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return what can be asked here, in the form of OpenAPI 3.1."""
+    return _open_api()
+
+
+def said(answer: Answer) -> dict[str, Any]:
+    """Return an answer as plain values: what it says, and every figure of its tables."""
+    figures = [dict(zip(FIGURES, row, strict=True)) for row in figures_of(answer)]
+    return {
+        "title": answer.title,
+        "heading": answer.heading,
+        "lines": [line for line in answer.lines if line],
+        "cautions": list(answer.cautions),
+        "verdict": answer.level,
+        "command": answer.command or None,
+        "figures": as_document(figures[:_MOST_FIGURES]),
+        "figures_left_out": max(0, len(figures) - _MOST_FIGURES),
+    }
+
+
+def open_metrics(context: Context) -> str:
+    """Return the latest result of each benchmark on each machine, and what the server knows of itself."""
+    context.index.refresh(most_s=0.1)
+    families = [
+        Family(
+            "steelyard_folders",
+            "Folders of runs, suites, experiments and checks by verdict.",
+            [Sample({"verdict": name}, count) for name, count in context.index.values_of("verdict")],
+        )
+    ]
+    by_name: dict[tuple[str, str], list[Sample]] = {}
+    for entry in context.index.latest():
+        if entry.value is None:
+            continue
+        labels = {
+            "benchmark": entry.title,
+            "tier": entry.tier,
+            "host": entry.host,
+            "verdict": entry.verdict,
+            "path": entry.path,
+        }
+        sample = Sample(labels, entry.value, entry.begin_ns / 1e9)
+        by_name.setdefault((entry.metric, entry.unit), []).append(sample)
+    families += [
+        Family(f"steelyard_{name}", "Main result of the latest run.", samples, unit)
+        for (name, unit), samples in sorted(by_name.items())
+    ]
+    return text_of(families)
+
+
+def _single(query: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    return {name: values[-1] for name, values in query.items()}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "path": entry.path,
+        "kind": entry.kind,
+        "title": entry.title,
+        "status": entry.status,
+        "reason": entry.reason or None,
+        "verdict": entry.verdict or None,
+        "tier": entry.tier or None,
+        "metric": entry.metric or None,
+        "value": entry.value,
+        "unit": entry.unit or None,
+        "begin_ns": entry.begin_ns,
+        "host": entry.host or None,
+        "processor": entry.processor or None,
+        "cpus": entry.cpus,
+        "kernel": entry.kernel or None,
+        "version": entry.version or None,
+        "tags": list(entry.tags),
+    }
+
+
+ROUTES: Mapping[str, Callable[..., Any]] = {
+    "/api/v1/openapi.json": open_api,
+    "/api/v1/runs": runs,
+    "/api/v1/runs/{path:path}": run,
+    "/api/v1/compare": compared,
+    "/api/v1/trends": trend,
+    "/api/v1/fleet/{name:path}": fleet_query,
+    "/api/v1/decide/{name}": decision,
+}
+"""Functions of the context, of what the path names, and of the query, by path."""
+
+_ANSWER = {
+    "type": "object",
+    "required": ["title", "heading", "lines", "cautions", "figures"],
+    "properties": {
+        "title": {"type": "string"},
+        "heading": {"type": "string", "description": "The answer in one line"},
+        "lines": {"type": "array", "items": {"type": "string"}},
+        "cautions": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "What to know before believing it",
+        },
+        "verdict": {"type": ["string", "null"]},
+        "command": {"type": ["string", "null"], "description": "The command that shows it again"},
+        "figures": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    name: {"type": ["number", "null"] if name in ("value", "low", "high") else "string"}
+                    for name in FIGURES
+                },
+            },
+        },
+        "figures_left_out": {"type": "integer"},
+    },
+}
+_DECISIONS = {"choose": "choice", "project": "projection", "size": "sizing"}
+
+
+@cache
+def _open_api() -> dict[str, Any]:
+    schemas: dict[str, Any] = {"Answer": _ANSWER}
+    paths: dict[str, Any] = {
+        "/api/v1/runs": _get(runs, [], {"type": "object"}),
+        "/api/v1/runs/{path}": _get(run, ["path"], {"type": "object"}),
+        "/api/v1/compare": _get(compared, [], _reference("Answer")),
+        "/api/v1/trends": _get(trend, [], {"type": "object"}),
+    }
+    parameters = [
+        {"name": name, "in": "query", "schema": {"type": "string"}} for name in RunFilter.__dataclass_fields__
+    ]
+    paths["/api/v1/runs"]["get"]["parameters"] = parameters
+    for name, one in queries().items():
+        schema = _schema(f"fleet/{name.replace(' ', '_')}", schemas)
+        made = _get(one.ask, [], schema)
+        made["get"]["parameters"] = [
+            {"name": option.name, "in": "query", "schema": {"type": "string"}} for option in one.options
+        ]
+        paths[f"/api/v1/fleet/{name.replace(' ', '/')}"] = made
+    for name, kind in _DECISIONS.items():
+        one_decision = decide.DECISIONS[name]
+        made = _get(decision, [], _schema(kind, schemas))
+        made["get"]["summary"] = one_decision.about
+        paths[f"/api/v1/decide/{name}"] = made
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Steelyard", "version": __version__},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def _get(make: Callable[..., Any], names: Sequence[str], schema: dict[str, Any]) -> dict[str, Any]:
+    about = " ".join((make.__doc__ or "").split("\n\n")[0].split())
+    return {
+        "get": {
+            "summary": about.removeprefix("Return ").capitalize() if about.startswith("Return") else about,
+            "parameters": [
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+            ],
+            "responses": {
+                "200": {"description": "The result", "content": {"application/json": {"schema": schema}}},
+                "default": {
+                    "description": "An error",
+                    "content": {
+                        "application/json": {
+                            "schema": {
+                                "type": "object",
+                                "properties": {
+                                    "error": {"type": "string"},
+                                    "hint": {"type": ["string", "null"]},
+                                },
+                            }
+                        }
+                    },
+                },
+            },
+        }
+    }
+
+
+def _reference(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _schema(kind: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return a reference to the schema of a result, which becomes a component with its definitions inside."""
+    file = schemas_dir() / f"{kind}.schema.json"
+    if not file.is_file():
+        return {"type": "object"}
+    name = kind.replace("/", "_")
+    schemas[name] = json.loads(file.read_text(encoding="utf-8"))
+    # References within it are to its own definitions.
+    text = json.dumps(schemas[name]).replace('"#/$defs/', f'"#/components/schemas/{name}/$defs/')
+    schemas[name] = json.loads(text)
+    return _reference(name)

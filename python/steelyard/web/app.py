@@ -1,0 +1,191 @@
+"""The routes of the server, and what becomes of errors.
+
+In: requests that passed ``security``. Out: pages, JSON, files of our own. What a page needs is read and
+rendered in threads, a few at a time, so that a slow one stops nobody else's list.
+
+Not here: what pages say (``pages``), the JSON (``api``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+import anyio
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from steelyard._base import SteelyardError, UsageError
+from steelyard.report.assets import content
+from steelyard.report.template import PAGE
+from steelyard.web import api
+from steelyard.web.context import Context
+from steelyard.web.jobs import BusyError
+from steelyard.web.pages import compare, decide, fleet, folder, listing, live, trends, waiting
+from steelyard.web.roots import NotThereError
+from steelyard.web.security import Guard, Policy
+from steelyard.web.shell import PACKAGE, STATIC, template_page
+
+_THREADS = 4
+_YEAR_S = 365 * 24 * 3600
+_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
+
+
+def make_app(context: Context, policy: Policy) -> ASGIApp:
+    """Return the server's application."""
+    limiter = anyio.CapacityLimiter(_THREADS)
+
+    async def in_thread(work: Callable[[], Any]) -> Any:
+        return await anyio.to_thread.run_sync(work, limiter=limiter)
+
+    def page(make: Callable[..., str | bytes]) -> Callable[[Request], Awaitable[Response]]:
+        async def show(request: Request) -> Response:
+            made = await in_thread(partial(make, context, **request.path_params, query=_query(request)))
+            return HTMLResponse(made)
+
+        return show
+
+    def document(make: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
+        async def show(request: Request) -> Response:
+            return JSONResponse(
+                await in_thread(partial(make, context, **request.path_params, query=_query(request)))
+            )
+
+        return show
+
+    async def metrics(request: Request) -> Response:
+        text = await in_thread(partial(api.open_metrics, context))
+        return Response(text, media_type=api.OPEN_METRICS)
+
+    async def static(request: Request) -> Response:
+        name = request.path_params["name"]
+        try:
+            body = await in_thread(partial(content, name, PACKAGE))
+        except KeyError:
+            raise NotThereError(f"there is no file {name[:80]!r}") from None
+        # The address has the hash of the content.
+        kept = {"Cache-Control": f"public, max-age={_YEAR_S}, immutable"}
+        return Response(body, media_type=_TYPES[name.rpartition(".")[2]], headers=kept)
+
+    async def home(request: Request) -> Response:
+        return RedirectResponse("/runs")
+
+    async def to_page(request: Request) -> Response:
+        return RedirectResponse(listing.address(request.path_params["path"].strip("/")))
+
+    async def cancel(request: Request) -> Response:
+        job = context.jobs.find(request.path_params["job"])
+        if job is None:
+            raise NotThereError("there is no such query any more")
+        context.jobs.cancel(job)
+        return RedirectResponse(waiting.address_after(job), 303)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as group:
+            # The first list need not wait for the first look at the folders.
+            group.start_soon(partial(anyio.to_thread.run_sync, context.index.refresh, abandon_on_cancel=True))
+            yield
+            group.cancel_scope.cancel()
+        context.close()
+
+    get = ["GET"]
+    routes = [
+        Route("/", home, methods=get),
+        Route("/runs", page(_listing), methods=get),
+        Route(f"/runs/{{path:path}}/{PAGE}", page(_folder), methods=get),
+        Route(f"/runs/{{path:path}}/{folder.MACHINE}", page(_machine), methods=get),
+        Route("/runs/{path:path}/live.json", document(_live), methods=get),
+        Route("/runs/{path:path}", to_page, methods=get),
+        Route("/compare", page(compare.page), methods=get),
+        Route("/trends", page(trends.page), methods=get),
+        Route("/fleet", page(fleet.index_page), methods=get),
+        Route("/fleet/{name:path}", page(fleet.page), methods=get),
+        Route("/decide", page(decide.index_page), methods=get),
+        Route("/decide/{name}", page(decide.page), methods=get),
+        Route("/jobs/{job}", document(waiting.state), methods=get),
+        Route("/jobs/{job}/cancel", cancel, methods=["POST"]),
+        Route(f"{STATIC}/{{name}}", static, methods=get),
+        Route("/metrics", metrics, methods=get),
+        *(Route(path, document(make), methods=get) for path, make in api.ROUTES.items()),
+    ]
+    errors = {
+        SteelyardError: partial(_on_error, context),
+        404: partial(_on_missing, context),
+        405: partial(_on_missing, context),
+        Exception: partial(_on_bug, context),
+    }
+    return Guard(Starlette(routes=routes, exception_handlers=errors, lifespan=lifespan), policy)
+
+
+def _listing(context: Context, *, query: dict[str, Any]) -> str:
+    return listing.page(context, _single(query))
+
+
+def _folder(context: Context, *, path: str, query: dict[str, Any]) -> bytes:
+    return folder.page(context, path)
+
+
+def _machine(context: Context, *, path: str, query: dict[str, Any]) -> str:
+    return folder.machine_page(context, path)
+
+
+def _live(context: Context, *, path: str, query: dict[str, Any]) -> dict[str, Any]:
+    return live.state(context, path)
+
+
+def _query(request: Request) -> dict[str, list[str]]:
+    """Return the query, each name with its values."""
+    found: dict[str, list[str]] = {}
+    for name, value in request.query_params.multi_items():
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _single(query: dict[str, list[str]]) -> dict[str, str]:
+    return {name: values[-1] for name, values in query.items()}
+
+
+async def _on_error(context: Context, request: Request, error: Exception) -> Response:
+    assert isinstance(error, SteelyardError)
+    status = HTTPStatus.BAD_REQUEST if isinstance(error, UsageError) else HTTPStatus.UNPROCESSABLE_ENTITY
+    if isinstance(error, NotThereError):
+        status = HTTPStatus.NOT_FOUND
+    elif isinstance(error, BusyError):
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+    return _error(context, request, status, error.message, error.hint or "")
+
+
+async def _on_missing(context: Context, request: Request, error: Exception) -> Response:
+    return _error(
+        context, request, HTTPStatus(getattr(error, "status_code", 404)), "there is no such page", ""
+    )
+
+
+async def _on_bug(context: Context, request: Request, error: Exception) -> Response:
+    traceback.print_exception(error, file=sys.stderr)
+    text = "this page cannot be shown: the server's output says why"
+    return _error(context, request, HTTPStatus.INTERNAL_SERVER_ERROR, text, "")
+
+
+def _error(context: Context, request: Request, status: HTTPStatus, message: str, hint: str) -> Response:
+    message, hint = context.without_root(message), context.without_root(hint)
+    if request.url.path.startswith("/api/") or request.url.path.endswith(".json"):
+        return JSONResponse({"error": message, "hint": hint or None}, status)
+    said = {
+        "title": status.phrase,
+        "eyebrow": f"{status.value} {status.phrase.lower()}",
+        "heading": f"{message[:1].upper()}{message[1:]}",
+        "lines": [f"{hint[:1].upper()}{hint[1:]}."] if hint else [],
+        "job": None,
+        "links": [("Runs", "/runs")],
+    }
+    return HTMLResponse(template_page("message.html.j2", "", said), status)

@@ -1,0 +1,79 @@
+"""What all pages of a server share: where runs, store and tables are, the index, jobs, rendered pages.
+
+Not here: routes (``app``), pages (``pages``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard.web.index.store import Index
+from steelyard.web.jobs import Jobs
+
+_CACHE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server was started with."""
+
+    root: Path
+    """Folder of runs."""
+    store: str | None = None
+    """A fleet's store."""
+    tables: tuple[Path, ...] = ()
+    """Files of machines and results."""
+    index: Path | None = None
+
+
+@dataclass
+class Context:
+    """The state of a server."""
+
+    settings: Settings
+    index: Index
+    jobs: Jobs = field(default_factory=Jobs)
+    pages: PageCache = field(default_factory=lambda: PageCache(_CACHE_BYTES))
+
+    def close(self) -> None:
+        """Stop the jobs and free the index."""
+        self.jobs.close()
+        self.index.close()
+
+    def without_root(self, text: str) -> str:
+        """Return a message without where the folders are on this machine."""
+        for root in {str(self.settings.root), str(self.settings.root.resolve())}:
+            text = text.replace(f"{root}/", "").replace(root, "the folder of runs")
+        for table in self.settings.tables:
+            text = text.replace(str(table), table.name)
+        return text
+
+
+class PageCache:
+    """Texts of pages by key, the oldest forgotten when there are too many."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._pages: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: Hashable, make: Callable[[], str]) -> bytes:
+        """Return the page of ``key``, made where it is not there."""
+        with self._lock:
+            if key in self._pages:
+                self._pages.move_to_end(key)
+                return self._pages[key]
+        made = make().encode()
+        with self._lock:
+            if key not in self._pages and len(made) <= self._most_bytes:
+                self._pages[key] = made
+                self._bytes += len(made)
+                while self._bytes > self._most_bytes:
+                    _, dropped = self._pages.popitem(last=False)
+                    self._bytes -= len(dropped)
+        return made

@@ -1,0 +1,165 @@
+"""Forms of pages: declared fields of what can be asked, as inputs, and their values as an address has them.
+
+In: a request's fields (``_base.request``), or the options of a fleet query as the command line has them. Out:
+`Field`s for the template, and values for the request.
+
+Not here: fields that name files: a page reads none but those that it was given at the start.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from steelyard._base import UsageError
+from steelyard._base.request import Field as RequestField
+
+_MOST_LENGTH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input."""
+
+    name: str
+    help: str
+    kind: str = "text"
+    """``text``, ``number``, ``range``, ``choice``, ``flag``, ``date`` or ``hidden``."""
+    value: str = ""
+    label: str = ""
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    step: float | None = None
+    type: Any = str
+    is_list: bool = False
+    """Whether it holds several values, separated by commas or lines."""
+    is_mapping: bool = False
+    """Whether these are NAME=VALUE."""
+
+    @property
+    def title(self) -> str:
+        """Return what stands beside the input."""
+        return self.label or self.name.replace("_", " ").replace("-", " ").strip()
+
+    def given(self, text: str) -> Field:
+        """Return the field with what the address has."""
+        return replace(self, value=text)
+
+    def parsed(self) -> Any:
+        """Return the value; None where it is empty. Raises UsageError for one that does not fit."""
+        text = self.value.strip()
+        if len(text) > _MOST_LENGTH:
+            raise UsageError(f"{self.title}: longer than {_MOST_LENGTH} characters")
+        if self.kind == "flag":
+            return text == "yes"
+        if not text:
+            return None
+        if self.is_list:
+            return [part for line in text.splitlines() for one in line.split(",") if (part := one.strip())]
+        if self.choices and text not in self.choices:
+            raise UsageError(f"{self.title}: {text[:40]!r} is none of {', '.join(self.choices)}")
+        if self.type in (int, float):
+            return self._number(text)
+        return text
+
+    def _number(self, text: str) -> float:
+        try:
+            value = self.type(text)
+        except ValueError as error:
+            raise UsageError(f"{self.title}: {text[:40]!r} is no number") from error
+        is_low = self.least is not None and not value >= self.least
+        is_high = self.most is not None and not value <= self.most
+        if is_low or is_high or value != value:
+            ends = ["" if end is None else f"{end:g}" for end in (self.least, self.most)]
+            raise UsageError(f"{self.title}: {text[:40]} is outside {'..'.join(ends)}")
+        return float(value) if self.type is float else value
+
+
+def field_of(
+    field: RequestField, *, label: str = "", slider: tuple[float, float, float] | None = None
+) -> Field:
+    """Return the input of a request's field; ``slider`` has its ends and its step."""
+    option, kind = field.option, field.type
+    default = "" if field.default in (None, MISSING) or field.is_repeated else str(field.default)
+    if kind is bool:
+        return Field(field.name, option.help, "flag", "yes" if field.default else "", label, type=bool)
+    made = Field(
+        field.name,
+        option.help,
+        "number" if kind in (int, float) else "text",
+        default,
+        label,
+        least=option.least,
+        most=option.most,
+        type=kind,
+        is_list=field.is_repeated,
+        is_mapping=field.is_mapping,
+    )
+    if slider is None:
+        return made
+    return replace(made, kind="range", least=slider[0], most=slider[1], step=slider[2])
+
+
+def fields_of_query(parameters: Sequence[inspect.Parameter]) -> list[Field]:
+    """Return the inputs of a fleet query's options, without those that name files."""
+    found = []
+    for parameter in parameters:
+        kind, *notes = typing.get_args(parameter.annotation) or (parameter.annotation,)
+        declared = next((note for note in notes if hasattr(note, "help")), None)
+        part, is_list = _part(kind)
+        if part is Path:
+            continue
+        choices = tuple(str(one.value) for one in part) if _is_enum(part) else ()
+        default = parameter.default
+        text = "" if default in (None, inspect.Parameter.empty) or is_list else str(default)
+        found.append(
+            Field(
+                parameter.name,
+                (declared.help if declared is not None else "") or "",
+                "flag" if part is bool else "number" if part in (int, float) else "text",
+                ("yes" if default else "") if part is bool else text,
+                choices=choices,
+                least=getattr(declared, "min", None),
+                most=getattr(declared, "max", None),
+                type=part,
+                is_list=is_list,
+            )
+        )
+    return found
+
+
+def filled(fields: Sequence[Field], query: Mapping[str, str]) -> list[Field]:
+    """Return the fields with what an address has; a flag that an address with any field lacks is off."""
+    has_any = any(field.name in query for field in fields)
+    return [
+        field.given(query.get(field.name, "" if field.kind == "flag" else field.value))
+        if has_any and (field.name in query or field.kind == "flag")
+        else field
+        for field in fields
+    ]
+
+
+def values(fields: Sequence[Field]) -> dict[str, Any]:
+    """Return the values of fields that have one, by name. Raises UsageError."""
+    return {field.name: value for field in fields if (value := field.parsed()) is not None}
+
+
+def _is_enum(kind: Any) -> bool:
+    import enum
+
+    return isinstance(kind, type) and issubclass(kind, enum.Enum)
+
+
+def _part(kind: Any) -> tuple[Any, bool]:
+    """Return the type of one value, and whether there are several."""
+    if isinstance(kind, types.UnionType):
+        kind = next(one for one in typing.get_args(kind) if one is not type(None))
+    if typing.get_origin(kind) in (list, tuple):
+        return typing.get_args(kind)[0], True
+    return kind, False

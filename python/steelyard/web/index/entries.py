@@ -1,0 +1,282 @@
+"""One line of the index: what a folder holds, as far as a list needs it.
+
+In: a folder. Out: an `Entry`, also for a folder whose record cannot be read. Records are read by their own
+models, machines as plain JSON, of which three values are needed.
+
+Not here: keeping entries (``store``), the answer of a folder (``report.folders``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from steelyard._base import RecordError, SteelyardError, read_regular
+from steelyard.bench import declaration, runs
+from steelyard.bench.health.check import FOLDER as HEALTH
+from steelyard.records import Colocation, HealthResult, Metric, Run, Suite, read
+from steelyard.records.experiment import Experiment
+from steelyard.records.tuning import Tuning
+from steelyard.report.folders.kinds import Kind, kind_of
+from steelyard.web.roots import check_links, subfolders
+
+UNREADABLE = "unreadable"
+_MACHINE = "machine.json"
+_MACHINE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of a folder. Times are ns since 1970; ``path`` is relative to the folder of runs."""
+
+    path: str
+    kind: str
+    title: str
+    """Benchmark, suite or what was tried."""
+    status: str
+    """``running``, ``complete``, ``incomplete`` or ``unreadable``."""
+    reason: str = ""
+    """Why it is not complete."""
+    verdict: str = ""
+    """``valid``, ``suspect``, ``invalid``; empty where nothing was judged."""
+    tier: str = ""
+    parent: str = ""
+    """The suite's folder, empty outside of one."""
+    metric: str = ""
+    """Name of the main result."""
+    value: float | None = None
+    unit: str = ""
+    begin_ns: int = 0
+    host: str = ""
+    processor: str = ""
+    cpus: int | None = None
+    kernel: str = ""
+    version: str = ""
+    tags: tuple[str, ...] = ()
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.path.rpartition("/")[2]
+
+
+def folders(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the folders below ``root`` that are listed, each with the path of the suite that it is in."""
+    for folder in subfolders(root, root):
+        if folder.name == HEALTH:
+            machines = subfolders(root, folder)
+            yield from ((check, "") for machine in machines for check in subfolders(root, machine))
+            continue
+        yield folder, ""
+        if kind_of(folder) is Kind.SUITE:
+            yield from ((member, folder.name) for member in subfolders(root, folder))
+
+
+def entry_of(folder: Path, root: Path, parent: str = "") -> Entry | None:
+    """Return the line of a folder; None where it holds nothing of Steelyard, or is gone."""
+    kind = kind_of(folder)
+    if kind is None:
+        return None
+    path = folder.relative_to(root).as_posix()
+    try:
+        check_links(root, folder)
+        return _READERS[kind](folder, path, parent)
+    except FileNotFoundError:
+        return None
+    except SteelyardError as error:
+        reason = error.message.replace(f"{root}/", "")
+        return Entry(path, kind.value, folder.name, UNREADABLE, reason, parent=parent)
+
+
+def _run(folder: Path, path: str, parent: str) -> Entry:
+    run = runs.load(folder)
+    metric, found = main_result(run)
+    processor, cpus, kernel = _machine(folder)
+    return Entry(
+        path,
+        Kind.RUN.value,
+        run.benchmark,
+        run.status.value,
+        run.status_reason or "",
+        run.verdict.level.value if run.verdict is not None else "",
+        run.tier,
+        parent,
+        metric,
+        found.value if found is not None else None,
+        found.unit if found is not None else "",
+        run.clock.realtime_ns,
+        run.orchestrator.hostname or "",
+        processor,
+        cpus,
+        kernel,
+        run.steelyard_version,
+        (),
+        run.metrics,
+    )
+
+
+def main_result(run: Run) -> tuple[str, Metric | None]:
+    """Return the metric that a run is scored by, else its first one that has a value."""
+    declared = [name for name in declaration.of_run(run.benchmark).headline if name in run.metrics]
+    names = [*declared[:1], *(name for name, metric in run.metrics.items() if metric.value is not None)]
+    return (names[0], run.metrics[names[0]]) if names else ("", None)
+
+
+def _suite(folder: Path, path: str, parent: str) -> Entry:
+    from steelyard.bench.suites.suite import level_of, load
+
+    suite: Suite = load(folder)[0]
+    levels = [level for member in suite.members if (level := level_of(member)) is not None]
+    score = suite.overall.score if suite.overall is not None else None
+    member = next((path.parent for path in sorted(folder.glob(f"*/{_MACHINE}"))), folder)
+    processor, cpus, kernel = _machine(member)
+    return Entry(
+        path,
+        Kind.SUITE.value,
+        suite.suite,
+        suite.status.value,
+        suite.status_reason or "",
+        str(max(levels, key=lambda level: level.severity)) if levels else "",
+        suite.tier,
+        parent,
+        "overall" if score is not None else "",
+        score,
+        "1" if score is not None else "",
+        suite.clock.realtime_ns,
+        suite.orchestrator.hostname or "",
+        processor,
+        cpus,
+        kernel,
+        suite.steelyard_version,
+    )
+
+
+def _experiment(folder: Path, path: str, parent: str) -> Entry:
+    from steelyard.experiment import engine
+
+    experiment: Experiment = engine.load(folder)
+    arms = ", ".join(arm.name for arm in experiment.arms[:6])
+    return _plain(
+        folder,
+        path,
+        Kind.EXPERIMENT,
+        f"{experiment.benchmark or 'command'}: {experiment.factor} {arms}",
+        experiment.status.value,
+        experiment.status_reason,
+        experiment.clock.realtime_ns,
+        experiment.tier or "",
+        experiment.steelyard_version,
+    )
+
+
+def _tuning(folder: Path, path: str, parent: str) -> Entry:
+    from steelyard.tune import session
+
+    tuning: Tuning = session.load(folder)
+    knobs = ", ".join(knob.name for knob in tuning.knobs[:6])
+    return _plain(
+        folder,
+        path,
+        Kind.TUNING,
+        f"{tuning.benchmark or 'command'}: {knobs}",
+        tuning.status.value,
+        tuning.status_reason,
+        tuning.clock.realtime_ns,
+        "",
+        tuning.steelyard_version,
+    )
+
+
+def _colocation(folder: Path, path: str, parent: str) -> Entry:
+    from steelyard.bench.colocation.manifest import load
+
+    pair: Colocation = load(folder)
+    first, second = pair.workloads
+    entry = _plain(
+        folder,
+        path,
+        Kind.COLOCATION,
+        f"{first.name} beside {second.name}",
+        pair.status.value,
+        pair.status_reason,
+        pair.clock.realtime_ns,
+        pair.tier,
+        pair.steelyard_version,
+    )
+    level = "" if pair.level is None else pair.level.value
+    return replace(entry, verdict=level)
+
+
+def _health(folder: Path, path: str, parent: str) -> Entry:
+    result = read(HealthResult, folder / "health.json")
+    return _plain(
+        folder,
+        path,
+        Kind.HEALTH,
+        f"health, {result.settings.mode}",
+        "complete",
+        None,
+        result.clock.realtime_ns,
+        "",
+        result.tool.version,
+    )
+
+
+def _plain(
+    folder: Path,
+    path: str,
+    kind: Kind,
+    title: str,
+    status: str,
+    reason: str | None,
+    begin_ns: int,
+    tier: str,
+    version: str,
+) -> Entry:
+    processor, cpus, kernel = _machine(folder)
+    return Entry(
+        path,
+        kind.value,
+        title,
+        status,
+        reason or "",
+        tier=tier,
+        begin_ns=begin_ns,
+        processor=processor,
+        cpus=cpus,
+        kernel=kernel,
+        version=version,
+    )
+
+
+def _machine(folder: Path) -> tuple[str, int | None, str]:
+    """Return processor, CPUs and kernel of the inventory in ``folder``, as far as it has them."""
+    try:
+        document = json.loads(read_regular(folder / _MACHINE, at_most_bytes=_MACHINE_BYTES))
+    except (RecordError, ValueError, RecursionError):
+        return "", None, ""
+    cpu, kernel = (_object(document, name) for name in ("cpu", "kernel"))
+    model, cpus, release = cpu.get("model"), cpu.get("logical_cpus"), kernel.get("release")
+    return (
+        model if isinstance(model, str) else "",
+        cpus if isinstance(cpus, int) and not isinstance(cpus, bool) else None,
+        release if isinstance(release, str) else "",
+    )
+
+
+def _object(document: object, name: str) -> dict[str, object]:
+    found = document.get(name) if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+_READERS = {
+    Kind.RUN: _run,
+    Kind.SUITE: _suite,
+    Kind.EXPERIMENT: _experiment,
+    Kind.TUNING: _tuning,
+    Kind.COLOCATION: _colocation,
+    Kind.HEALTH: _health,
+}

@@ -1,0 +1,153 @@
+"""Queries of a fleet's store: the same as ``steelyard fleet``, with their options as a form.
+
+A query runs as a job: what takes longer than a second shows that it waits, and can be cancelled.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from steelyard._base import UsageError, command_text
+from steelyard.cli.fleet.options import opened, with_aside
+from steelyard.cli.fleet.query import Query
+from steelyard.cli.fleet.registry import queries
+from steelyard.fleet.answer import FleetAnswer
+from steelyard.report.answer import Answer, Links, Section
+from steelyard.web.context import Context
+from steelyard.web.forms import Field, fields_of_query, filled, values
+from steelyard.web.jobs import Watch
+from steelyard.web.pages import waiting
+from steelyard.web.roots import NotThereError
+from steelyard.web.shell import answer_page, template_page
+
+HERE = "/fleet"
+_DAYS = (
+    Field("from", "First day (UTC).", "date"),
+    Field("to", "Last day (UTC, inclusive).", "date"),
+)
+
+
+def index_page(context: Context, *, query: Mapping[str, Sequence[str]]) -> str:
+    """Return the page of all queries."""
+    if context.settings.store is None:
+        content = {
+            "title": "Fleet",
+            "eyebrow": "fleet",
+            "heading": "No store is served",
+            "lines": ["Start the server with --store STORE to ask a fleet's store."],
+            "job": None,
+            "links": [],
+        }
+        return template_page("message.html.j2", HERE, content)
+    items = tuple(
+        (name, f"{HERE}/{quote(name.replace(' ', '/'))}", _about(one)) for name, one in queries().items()
+    )
+    said = Answer(
+        "Fleet",
+        "What to ask the fleet",
+        [Section("queries", "Queries", (Links(items),))],
+        eyebrow="fleet",
+        source="a fleet's store",
+    )
+    return answer_page(said, HERE)
+
+
+def page(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> str:
+    """Return the page of a query."""
+    one = query_named(name)
+    if context.settings.store is None:
+        raise NotThereError("no store is served: start the server with --store")
+    form = form_of(one, query)
+    action = f"{HERE}/{quote(name)}"
+    if missing := [field.title for field in form if _is_required(one, field) and not field.value]:
+        about = f"Needs {' and '.join(missing)}."
+        said = Answer(f"fleet {one.name}", _about(one), [], lines=[about], eyebrow="fleet")
+        return answer_page(said, HERE, form=form, action=action, submit="Ask")
+    found, page_text = waiting.answered(
+        context, _key(one, form), f"fleet {one.name}", HERE, lambda watch: ask(context, one, form, watch)
+    )
+    if found is None:
+        return page_text
+    said, _ = found
+    return answer_page(said, HERE, form=form, action=action, submit="Ask")
+
+
+def document(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> Any:
+    """Return the result of a query, once it is there."""
+    one = query_named(name)
+    if context.settings.store is None:
+        raise NotThereError("no store is served: start the server with --store")
+    form = form_of(one, query)
+    job = context.jobs.begin(
+        _key(one, form), f"fleet {one.name}", HERE, lambda watch: ask(context, one, form, watch)
+    )
+    return job.result(waiting.MOST_S)[1]
+
+
+def query_named(name: str) -> Query:
+    """Return the query of an address."""
+    found = queries().get(name.replace("/", " "))
+    if found is None:
+        raise NotThereError(f"there is no query {name[:80]!r}")
+    return found
+
+
+def form_of(one: Query, query: Mapping[str, Sequence[str]]) -> list[Field]:
+    """Return the fields of a query with what an address has. Raises UsageError for what it has not."""
+    fields = [*fields_of_query(one.options), *_DAYS]
+    # A flag that may be repeated may be so in an address.
+    given = {name: "\n".join(many) for name, many in query.items()}
+    if unknown := sorted(set(given) - {field.name for field in fields}):
+        raise UsageError(f"fleet {one.name} has no option {unknown[0][:40]!r}")
+    return filled(fields, given)
+
+
+def ask(context: Context, one: Query, form: Sequence[Field], watch: Watch) -> tuple[Answer, FleetAnswer[Any]]:
+    """Return the answer of a query and its result."""
+    given = values(form)
+    first, last = given.pop("from", None), given.pop("to", None)
+    store = context.settings.store
+    assert store is not None
+    words = ["steelyard", "fleet", one.name, *_typed(one, given), "--store", store]
+    with opened(store, first=first, last=last) as source:
+        watch.stop = source.engine.interrupt
+        watch.check()
+        said = one.ask(source, **given)
+        problems, url, engine = source.problems, source.url, source.engine.name
+    said = replace(with_aside(said, problems), command=command_text(words))
+    return said, FleetAnswer(url, engine, said.result, problems, None)
+
+
+def _typed(one: Query, given: Mapping[str, Any]) -> list[str]:
+    """Return options as they are typed, as far as they differ from their defaults."""
+    words: list[str] = []
+    for parameter in one.options:
+        value = given.get(parameter.name)
+        if value in (None, [], False) or value == parameter.default:
+            continue
+        if parameter.default is inspect.Parameter.empty:
+            words.append(str(value))
+            continue
+        flag = f"--{parameter.name.replace('_', '-')}"
+        for part in value if isinstance(value, list) else [value]:
+            words += [flag] if part is True else [flag, str(part)]
+    return words
+
+
+def _key(one: Query, form: Sequence[Field]) -> tuple[Any, ...]:
+    return (one.name, *((field.name, field.value) for field in form))
+
+
+def _is_required(one: Query, field: Field) -> bool:
+    return any(
+        parameter.name == field.name and parameter.default is inspect.Parameter.empty
+        for parameter in one.options
+    )
+
+
+def _about(one: Query) -> str:
+    return " ".join((inspect.getdoc(one.ask) or "").split("\n\n")[0].split())

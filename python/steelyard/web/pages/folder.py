@@ -1,0 +1,87 @@
+"""The page of a folder: of a run, a suite, an experiment or a check, as ``steelyard report`` has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from steelyard.machine.sources import machine_of
+from steelyard.report.answer import Answer
+from steelyard.report.folders.answers import answer_of
+from steelyard.report.folders.kinds import Kind, kind_of
+from steelyard.report.template import PAGE
+from steelyard.web.context import Context
+from steelyard.web.pages import live
+from steelyard.web.roots import NotThereError, check_links, folder_at
+from steelyard.web.shell import answer_page
+
+MACHINE = "machine.html"
+
+
+def page(context: Context, path: str) -> bytes:
+    """Return the page of the folder at ``path``."""
+    root = context.settings.root
+    folder = folder_at(root, path)
+    kind = kind_of(folder)
+    if kind is None:
+        raise NotThereError(f"there is no run at {path[:200]!r}")
+    check_links(root, folder)
+    key = (path, _stamp(folder), _stamp(folder.parent))
+    if kind is Kind.RUN and live.is_running(folder):
+        return live.page(context, folder, path).encode()
+    return context.pages.get(
+        key, lambda: answer_page(answer_of(folder), "/runs", links=_links(folder, path, kind))
+    )
+
+
+def answer(context: Context, path: str) -> Answer:
+    """Return the answer of the folder at ``path``."""
+    folder = folder_at(context.settings.root, path)
+    check_links(context.settings.root, folder)
+    return answer_of(folder)
+
+
+def machine_page(context: Context, path: str) -> str:
+    """Return the page of the machine of a run: its inventory, and what its settings mean."""
+    from steelyard.machine.checks.registry import all_rules, check
+    from steelyard.report.machine.views import check_answer, machine_answer
+
+    root = context.settings.root
+    folder = folder_at(root, path)
+    check_links(root, folder)
+    if not any(folder.glob("machine.json")) and not any(folder.glob("*/machine.json")):
+        raise NotThereError(f"{path}: there is no inventory of its machine")
+    machine = machine_of(folder)
+    said = machine_answer(machine)
+    checked = check_answer(check(machine, all_rules()), everything=False)
+    whole = Answer(
+        said.title,
+        said.heading,
+        [*said.sections, *checked.sections],
+        lines=said.lines,
+        cautions=said.cautions,
+        tiles=said.tiles,
+        eyebrow="machine",
+        source="the inventory in this folder",
+    )
+    return answer_page(whole, "/runs", links=[("Run", PAGE)])
+
+
+def _links(folder: Path, path: str, kind: Kind) -> list[tuple[str, str]]:
+    found = []
+    if (folder / "machine.json").is_file() or kind is Kind.SUITE:
+        found.append(("Machine", MACHINE))
+    if kind in (Kind.RUN, Kind.SUITE):
+        found.append(
+            ("Compare with the one before", f"/compare?{urlencode({'run': path, 'with': 'earlier'})}")
+        )
+    found.append(("Figures as JSON", f"/api/v1/runs/{quote(path)}"))
+    return found
+
+
+def _stamp(folder: Path) -> tuple[int, int]:
+    try:
+        status = folder.stat()
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_ino

@@ -1,0 +1,217 @@
+"""A run under way: what the files that it writes say of its last seconds.
+
+In: the folder of a run whose program still runs. Out: throughput, latency, lag and errors by second from the
+logs of its loads, CPU by second from the telemetry as far as it was flushed, its phase.
+
+Nothing is judged here: the verdict comes with the run's end.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steelyard._base import SteelyardError, read_tail
+from steelyard.bench import runs
+from steelyard.records import Run, RunStatus
+from steelyard.report import format as fmt
+from steelyard.report.answer import Answer, Section, Timeline, Trace, absent
+from steelyard.report.machine.charts import cpu_charts
+from steelyard.report.model import gather
+from steelyard.report.runs import title
+from steelyard.web.context import Context
+from steelyard.web.roots import NotThereError, check_links, folder_at
+from steelyard.web.shell import answer_page
+
+_TAIL_BYTES = 2 << 20
+_SECONDS = 600
+
+
+@dataclass
+class Second:
+    """What all loads together did in one second."""
+
+    completed_per_s: float = 0.0
+    errors: int = 0
+    p50_ns: float = float("nan")
+    p99_ns: float = float("nan")
+    lag_p99_ns: float = float("nan")
+
+
+@dataclass
+class Seen:
+    """What the logs of the loads say."""
+
+    seconds: dict[int, Second] = field(default_factory=dict)
+    """By the second of the monotonic clock."""
+    errors: int = 0
+
+
+def is_running(folder: Path) -> bool:
+    """Whether the run in ``folder`` is under way, and the program that makes it lives."""
+    try:
+        return runs.load(folder).status is RunStatus.RUNNING
+    except SteelyardError:
+        return False
+
+
+def page(context: Context, folder: Path, path: str) -> str:
+    """Return the page of a run under way, which looks again each second."""
+    return answer_page(answer(folder), "/runs", live="live.json")
+
+
+def state(context: Context, path: str) -> dict[str, Any]:
+    """Return what a page of a run under way shows of the moment: a line, and its charts."""
+    folder = folder_at(context.settings.root, path)
+    check_links(context.settings.root, folder)
+    try:
+        run = runs.load(folder)
+    except SteelyardError as error:
+        raise NotThereError(f"there is no run at {path[:200]!r}") from error
+    if run.status is not RunStatus.RUNNING:
+        return {"status": run.status.value, "line": "The run has ended.", "charts": []}
+    said = answer(folder)
+    charts = [
+        block.spec()
+        for section in said.sections
+        for block in section.blocks
+        if isinstance(block, Timeline) and block.is_drawable
+    ]
+    return {"status": run.status.value, "line": said.heading, "charts": charts}
+
+
+def answer(folder: Path) -> Answer:
+    """Return what is known so far."""
+    run = runs.load(folder)
+    seen = _seen(folder, run)
+    zero_ns = _zero_ns(run)
+    sections = [
+        Section(
+            "time", "Load", tuple(_charts(seen, zero_ns)), "Seconds from the start of the measure phase."
+        ),
+        Section("cpu", "CPU", tuple(_cpu(folder))),
+    ]
+    return Answer(
+        title(run),
+        heading(run, seen),
+        [section for section in sections if section.blocks],
+        lines=[f"{run.benchmark} · {run.tier}", "No verdict yet: the checks are made at the end."],
+        level="incomplete",
+        verdict="running",
+        eyebrow="run under way",
+        source="what the run wrote so far",
+        time_axis={"zero": "the start of the measure phase", "phases": _phases(run, zero_ns)},
+    )
+
+
+def heading(run: Run, seen: Seen) -> str:
+    """Return phase, elapsed time and the last second in one line."""
+    parts = [run.phases[-1].name if run.phases else "preparation"]
+    if run.phases:
+        parts.append(f"{max(0, (time.monotonic_ns() - run.phases[-1].begin_ns) / 1e9):.0f} s")
+    if seen.seconds:
+        last = seen.seconds[max(seen.seconds)]
+        parts.append(f"{fmt.quantity(last.completed_per_s, '1/s')} requests")
+        if np.isfinite(last.p99_ns):
+            parts.append(f"p99 {fmt.quantity(last.p99_ns, 'ns')}")
+    if seen.errors:
+        parts.append(fmt.several(seen.errors, "error"))
+    return " · ".join(parts)
+
+
+def _zero_ns(run: Run) -> int:
+    measure = next((phase.begin_ns for phase in run.phases if phase.name == "measure"), None)
+    return measure or (run.phases[0].begin_ns if run.phases else run.clock.monotonic_ns)
+
+
+def _phases(run: Run, zero_ns: int) -> list[dict[str, Any]]:
+    now = time.monotonic_ns()
+    return [
+        {
+            "name": phase.name,
+            "begin": (phase.begin_ns - zero_ns) / 1e9,
+            "end": ((phase.end_ns or now) - zero_ns) / 1e9,
+        }
+        for phase in run.phases
+    ]
+
+
+def _seen(folder: Path, run: Run) -> Seen:
+    """Return the seconds that the logs of the loads have, those of several loads added up."""
+    seen = Seen()
+    for process in run.processes:
+        if process.log is None or "load" not in process.name or ".." in Path(process.log).parts:
+            continue
+        for event in _events(folder / process.log):
+            second = seen.seconds.setdefault(int(event["end_ns"]) // 1_000_000_000, Second())
+            length_s = (int(event["end_ns"]) - int(event["begin_ns"])) / 1e9
+            second.completed_per_s += int(event["completed"]) / length_s if length_s > 0 else 0.0
+            second.errors += int(event["errors"])
+            seen.errors += int(event["errors"])
+            for name in ("p50_ns", "p99_ns"):
+                setattr(second, name, _larger(getattr(second, name), event.get(f"response_{name}")))
+            second.lag_p99_ns = _larger(second.lag_p99_ns, event.get("lag_p99_ns"))
+    return seen
+
+
+def _larger(one: float, other: Any) -> float:
+    """Return the larger of two that may be missing: the worst of several loads."""
+    return float(np.fmax(one, float("nan") if other is None else float(other)))
+
+
+def _events(log: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        text = read_tail(log, _TAIL_BYTES).decode("utf-8", errors="replace")
+    except SteelyardError:
+        return
+    for line in text.splitlines():
+        if not line.startswith("{") or '"interval"' not in line:
+            continue
+        try:
+            event = json.loads(line)
+            if event.get("event") == "interval" and {"begin_ns", "end_ns", "completed", "errors"} <= set(
+                event
+            ):
+                yield event
+        except (ValueError, AttributeError, RecursionError):
+            # A line that is being written, or one of another program.
+            continue
+
+
+def _charts(seen: Seen, zero_ns: int) -> list[Timeline]:
+    if not seen.seconds:
+        return [absent("throughput", "Throughput", "no load has written a second yet")]
+    times = sorted(seen.seconds)[-_SECONDS:]
+    x = np.array([second - zero_ns / 1e9 for second in times])
+
+    def of(name: str) -> Any:
+        return np.array([getattr(seen.seconds[second], name) for second in times], dtype=np.float64)
+
+    total = (Trace("all requests", "total", of("completed_per_s")),)
+    latency = (Trace("response p50", "p50", of("p50_ns")), Trace("response p99", "p99", of("p99_ns")))
+    lag, errors = (Trace("lag p99", "service", of("lag_p99_ns")),), (Trace("errors", "slow", of("errors")),)
+    charts = [
+        Timeline("throughput", "Throughput", unit="1/s", x=x, traces=total),
+        Timeline("latency", "Latency, each second", unit="ns", x=x, traces=latency, log=True),
+        Timeline("lag", "Delay in the load generator", unit="ns", x=x, traces=lag),
+        Timeline("errors", "Errors", unit="count", x=x, traces=errors),
+    ]
+    return [chart for chart in charts if chart.is_drawable]
+
+
+def _cpu(folder: Path) -> list[Timeline]:
+    """Return the CPU of servers and load as far as it is on disk."""
+    try:
+        data = gather(folder)
+    except SteelyardError:
+        return []
+    try:
+        return cpu_charts(data)[0]
+    finally:
+        data.close()

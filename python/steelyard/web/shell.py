@@ -1,0 +1,56 @@
+"""A page of the server: an answer, or a template of this package, below the names of all pages.
+
+In: an `Answer` or what a template shows. Out: the page's text. Not here: what pages say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from steelyard.report.answer import Answer
+from steelyard.report.answer.page import render
+from steelyard.report.assets import Linked
+from steelyard.report.template import Site, template
+from steelyard.web.forms import Field
+
+PACKAGE = "steelyard.web"
+STATIC = "/static"
+ASSETS = Linked(STATIC, PACKAGE)
+PAGES = (
+    ("Runs", "/runs"),
+    ("Compare", "/compare"),
+    ("Trends", "/trends"),
+    ("Fleet", "/fleet"),
+    ("Decide", "/decide"),
+)
+
+
+def site_of(here: str) -> Site:
+    """Return what stands above the page, of which ``here`` is the part."""
+    pages = tuple((name, address, address == here) for name, address in PAGES)
+    return Site("/runs", pages, PACKAGE, ("web.css",), ("web.js",))
+
+
+def answer_page(
+    answer: Answer,
+    here: str,
+    *,
+    form: Sequence[Field] = (),
+    action: str = "",
+    submit: str = "Show",
+    live: str = "",
+    links: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return the page of an answer, with a form before it.
+
+    ``action`` is the address that the form asks, ``live`` one that tells of a run under way; ``links`` are
+    other views of the same.
+    """
+    more = {"form": list(form), "action": action, "submit": submit, "live": live, "links": list(links)}
+    return render(answer, assets=ASSETS, site=site_of(here), name="page.html.j2", more=more)
+
+
+def template_page(name: str, here: str, content: Mapping[str, Any]) -> str:
+    """Return a page of a template of this package."""
+    return template(name, content, {"charts": []}, assets=ASSETS, site=site_of(here))

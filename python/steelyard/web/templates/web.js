@@ -1,0 +1,76 @@
+"use strict";
+// What pages of the server do beside those of reports: sliders say their value, a query that waits is looked at
+// again, a run under way shows its last second, and `/` goes to the search.
+(() => {
+  for (const range of document.querySelectorAll(".ask input[type=range]")) {
+    const output = document.querySelector(`output[for="${CSS.escape(range.id)}"]`);
+    // A slider has always a value: one that nobody moved asks for nothing.
+    if ("unset" in range.dataset) { range.dataset.name = range.name; range.removeAttribute("name"); }
+    let timer = 0;
+    range.addEventListener("input", () => {
+      if (range.dataset.name) range.name = range.dataset.name;
+      if (output) output.textContent = range.value;
+      clearTimeout(timer);
+      timer = setTimeout(() => range.form.requestSubmit(), 400);
+    });
+  }
+
+  const search = document.querySelector("form[role=search] input");
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.closest && event.target.closest("input, select, textarea, [role=application]");
+    if (event.key === "/" && search && !isTyping && !event.ctrlKey && !event.metaKey) { event.preventDefault(); search.focus(); }
+  });
+
+  const chosen = document.getElementById("chosen");
+  if (chosen) {
+    const button = document.getElementById("compare");
+    const count = () => {
+      const n = chosen.querySelectorAll("input[name=run]:checked").length;
+      button.disabled = n < 2 || n > 8;
+      button.textContent = n < 2 ? "Choose two to eight runs to compare" : n > 8 ? `${n} runs are chosen, eight are the most` : `Compare ${n} runs`;
+    };
+    chosen.addEventListener("change", count);
+    count();
+  }
+
+  const json = async (address) => {
+    const answer = await fetch(address, { headers: { Accept: "application/json" } });
+    if (!answer.ok) throw new Error(String(answer.status));
+    return answer.json();
+  };
+
+  const job = document.querySelector("[data-job]");
+  if (job) {
+    const passed = job.querySelector("output");
+    const look = async () => {
+      try {
+        const state = await json(`/jobs/${job.dataset.job}`);
+        if (state.done) { location.reload(); return; }
+        passed.textContent = `${Math.round(state.seconds)} s`;
+      } catch { /* the server is away for a moment */ }
+      setTimeout(look, 500);
+    };
+    setTimeout(look, 300);
+  }
+
+  const live = document.querySelector("[data-live]");
+  if (live) {
+    const look = async () => {
+      try {
+        const state = await json(live.dataset.live);
+        live.textContent = state.line;
+        if (state.status !== "running") { location.reload(); return; }
+        for (const chart of state.charts) {
+          const place = document.getElementById("chart-" + chart.id);
+          if (place && window.Plotly && page.kinds[chart.kind]) {
+            const colour = page.palette();
+            const [traces, layout] = page.kinds[chart.kind](chart, colour, place.clientWidth);
+            window.Plotly.react(place, traces, { ...layout, ...page.frame(colour) }, page.shown);
+          }
+        }
+      } catch { /* the server is away for a moment */ }
+      setTimeout(look, 1000);
+    };
+    setTimeout(look, 1000);
+  }
+})();
