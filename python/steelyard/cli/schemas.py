@@ -29,6 +29,7 @@ from steelyard.machine.doctor import Diagnosis
 from steelyard.numa.map import MapOf
 from steelyard.records import document_schemas
 from steelyard.records.schemas import schema_text
+from steelyard.report.exports.findings import ExportedFinding
 from steelyard.tune.calibration.results import Calibration
 from steelyard.tune.deploy.results import KnobList, Restoration, SoftSkuState
 
@@ -37,6 +38,7 @@ RESULTS: tuple[Any, ...] = (
     Paged[Calibration],
     Paged[Choice],
     Paged[ExperimentAnswer],
+    ExportedFinding,
     ExperimentNeeds,
     Paged[Fidelity],
     Paged[HealthCheck],
@@ -64,7 +66,7 @@ RESULTS: tuple[Any, ...] = (
     SuiteScore,
 )
 """What ``--json`` prints, but for records that are files; ``run``, ``report`` and ``characterize`` print such
-a record with its report."""
+a record with its report. ``export --to findings`` prints a document a line."""
 
 
 def main() -> None:

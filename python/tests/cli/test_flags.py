@@ -60,6 +60,7 @@ DEPENDS = {
     "--store": "whether it is new",
     "--suite": "of runs, or of results",
     "--weight": "of which mean",
+    "--to": "until when, or in which format",
     "--window": "of what",
     "--workload": "one or several",
     "--work": "what is said of it",

@@ -58,7 +58,7 @@ def parts_of(answer: Answer) -> Iterator[Plain | str]:
         said.append(section.intro)
         for block in _with_maps(section.blocks):
             if isinstance(block, Table):
-                yield from (_clean(text) for text in said if text)
+                yield from (clean(text) for text in said if text)
                 yield of_table(block if block.title else replace(block, title=section.title))
                 said = [block.caption]
             elif isinstance(block, Paragraph):
@@ -67,7 +67,7 @@ def parts_of(answer: Answer) -> Iterator[Plain | str]:
                 said += [line for item in block.items for line in _remark(item)]
             elif isinstance(block, Notes):
                 said += block.items
-    yield from (_clean(text) for text in said if text)
+    yield from (clean(text) for text in said if text)
 
 
 def _remark(item: Remark) -> list[str]:
@@ -116,22 +116,22 @@ def figures_of(answer: Answer) -> Iterator[tuple[str | float | None, ...]]:
     """
     for section in answer.sections:
         for block in (block for block in _with_maps(section.blocks) if isinstance(block, Table)):
-            title = _clean(block.title or section.title)
+            title = clean(block.title or section.title)
             heads = max(1, _texts(block.columns))
             for row in block.rows:
-                name = ", ".join(filter(None, (_clean(cell.text) for cell in row[:heads])))
+                name = ", ".join(filter(None, (clean(cell.text) for cell in row[:heads])))
                 for column, one in zip(block.columns[heads:], row[heads:], strict=True):
-                    named = (title, name, _clean(column.name))
+                    named = (title, name, clean(column.name))
                     if one.figure is not None:
                         ends = (one.figure.value, one.figure.low, one.figure.high)
                         yield (
                             *named,
                             *ends,
                             one.figure.unit or column.unit or "",
-                            _clean(one.figure.missing),
+                            clean(one.figure.missing),
                         )
                     elif one.text not in ("", MISSING):
-                        yield (*named, None, None, None, "", _clean(one.text))
+                        yield (*named, None, None, None, "", clean(one.text))
 
 
 def _texts(columns: Sequence[Column]) -> int:
@@ -148,8 +148,8 @@ def of_table(table: Table) -> Plain:
         table = replace(
             table, columns=columns_of, rows=tuple(tuple(row[at] for at in kept) for row in table.rows)
         )
-    names = tuple(_clean(column.name) for column in table.columns)
-    rows = tuple(tuple(_clean(cell.text) for cell in row) for row in table.rows)
+    names = tuple(clean(column.name) for column in table.columns)
+    rows = tuple(tuple(clean(cell.text) for cell in row) for row in table.rows)
     columns: list[str] = []
     exact: list[list[str]] = [[] for _ in table.rows]
     for at, column in enumerate(table.columns):
@@ -165,21 +165,21 @@ def of_table(table: Table) -> Plain:
             row += [_exact(one), *(_ends(one) if has_ends else ())]
             if has_units:
                 row.append((one.figure and one.figure.unit) or "")
-    return Plain(_clean(table.title), names, rows, tuple(columns), tuple(map(tuple, exact)))
+    return Plain(clean(table.title), names, rows, tuple(columns), tuple(map(tuple, exact)))
 
 
 def _exact(cell: Cell) -> str:
     if cell.figure is not None:
-        return _digits(cell.figure.value)
-    text = _clean(cell.text)
+        return digits(cell.figure.value)
+    text = clean(cell.text)
     return "" if text == MISSING else text
 
 
 def _ends(cell: Cell) -> tuple[str, str]:
-    return ("", "") if cell.figure is None else (_digits(cell.figure.low), _digits(cell.figure.high))
+    return ("", "") if cell.figure is None else (digits(cell.figure.low), digits(cell.figure.high))
 
 
-def _digits(value: float | None) -> str:
+def digits(value: float | None) -> str:
     """Return a number with all of its digits, whole ones without a point; "" of none and of infinity."""
     if value is None or not math.isfinite(value):
         return ""
@@ -232,5 +232,6 @@ def _inert(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") and not _NUMBER.fullmatch(text) else text
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Return a text, which may be from anywhere, on one line and without control characters."""
     return " ".join(safe(plain(part)).plain for part in text.splitlines()).strip()

@@ -1,0 +1,45 @@
+"""The metrics of runs in OpenMetrics, as Prometheus and its like read them.
+
+In: runs. Out: text, a family a metric. Labels are the benchmark, the tier, the host, the verdict and the run;
+the time is when measuring ended. A metric without a value has no sample: its reason is a label of
+``steelyard_missing_metric``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from steelyard.report.exports.runs import ExportedRun
+from steelyard.report.metrics import metric_name
+from steelyard.report.open_metrics import Family, Sample, open_metrics
+
+
+def metrics_text(runs: Sequence[ExportedRun]) -> str:
+    """Return the metrics of ``runs``."""
+    samples: dict[tuple[str, str], list[Sample]] = {}
+    missing: list[Sample] = []
+    for one in runs:
+        labels, time_s = _labels(one), one.end_ns / 1e9
+        for name, metric in one.metrics.items():
+            if metric.value is None:
+                reason = metric.missing or "no reason was given"
+                missing.append(Sample({**labels, "metric": name, "reason": reason}, 1, time_s))
+            else:
+                samples.setdefault((name, metric.unit), []).append(Sample(labels, metric.value, time_s))
+    families = [
+        Family(f"steelyard_{name}", f"{metric_name(name)} of a run.", found, unit)
+        for (name, unit), found in samples.items()
+    ]
+    return open_metrics(
+        [*families, Family("steelyard_missing_metric", "Metrics without a value, and why.", missing)]
+    )
+
+
+def _labels(one: ExportedRun) -> dict[str, str]:
+    return {
+        "benchmark": one.run.benchmark,
+        "tier": one.run.tier,
+        "host": one.host,
+        "verdict": one.verdict,
+        "run": one.run.run_id,
+    }

@@ -1,0 +1,401 @@
+"""``steelyard export``: each format is read back by another reader than the one that wrote it."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from google.protobuf import json_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.metrics.v1.metrics_pb2 import DataPointFlags, MetricsData
+
+from steelyard import telemetry
+from steelyard._base import executable
+from steelyard.analyze.health.comparison import compare
+from steelyard.analyze.profiles.folded import read_folded
+from steelyard.analyze.profiles.profile import Profile
+from steelyard.bench import runs as of_bench
+from steelyard.bench.health.check import save_comparison
+from steelyard.records import HealthResult, LoadResult, Run, RunStatus, read
+from steelyard.report.answer.delimited import FIGURES, figures_of
+from steelyard.report.folders.answers import answer_of
+from steelyard.report.model import gather
+from steelyard.report.profiles.pprof import pprof
+from steelyard.telemetry.engine import fetch
+from tests.calling import call
+from tests.cli.suites import write_suite
+from tests.cli.test_documents import hold
+from tests.folded import folded
+from tests.report.pages_of_answers import GOLDEN
+from tests.report.runs import run_record, write_run
+
+STACKS = {"web;main [web];serve [web];write [libc]": 7, "web;main [web]": 3, "db;main [db];main [db]": 100}
+HOSTILE = "=1+1\x1b[31m\"'\\\n\u2028</script>b"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder / "run-1")
+    write_suite(folder / "suite-1", ("tao", "feed"))
+    write_run(folder / "profiled", without=("telemetry", "cache_stats"))
+    stacks = {
+        "web;main [web];serve [web];write [libc]": 7,
+        "web;main [web]": 3,
+        "db;main [db];main [db]": 100,
+    }
+    folded(folder / "profiled", stacks, "# hz: 99\n# event: cpu-clock\n", name="profile.folded")
+    return folder
+
+
+def export(out: Path, name: str, to: str, *more: str) -> str:
+    done = call("export", name, *more, "--to", to, "--runs", str(out))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_of(out: Path, name: str = "run-1") -> Run:
+    return read(Run, out / name / "run.json")
+
+
+def test_csv_has_every_metric_and_every_figure(out: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(export(out, "run-1", "csv"))))
+    assert tuple(rows[0]) == FIGURES
+    metrics = {row["figure"]: row for row in rows if row["table"] == "metrics"}
+    run = run_of(out)
+    assert metrics.keys() == run.metrics.keys()
+    for name, metric in run.metrics.items():
+        row = metrics[name]
+        assert (float(row["value"]) if row["value"] else None) == metric.value
+        assert (row["unit"], row["note"]) == (metric.unit, metric.missing or "")
+    assert metrics["power_w"]["note"] == "no power source on this machine"
+    answered = list(figures_of(answer_of(out / "run-1")))
+    rest = [row for row in rows if row["table"] != "metrics"]
+    assert [row["figure"] for row in rest] == [str(figure[2]) for figure in answered]
+    assert [float(row["value"] or "nan") for row in rest] == pytest.approx(
+        [float("nan") if figure[3] is None else float(figure[3]) for figure in answered], nan_ok=True
+    )
+
+
+def test_parquet_has_the_same_rows_as_csv(out: Path, tmp_path: Path) -> None:
+    file = tmp_path / "figures.parquet"
+    assert export(out, "suite-1", "parquet", str(file)) == ""
+    table = pq.read_table(file)
+    rows = list(csv.DictReader(io.StringIO(export(out, "suite-1", "csv"))))
+    assert table.num_rows == len(rows) > 10
+    for mine, theirs in zip(table.to_pylist(), rows, strict=True):
+        assert mine["value"] == (float(theirs["value"]) if theirs["value"] else None)
+        assert mine["note"] == theirs["note"]
+    benchmarks = {row["row"].split(",")[0] for row in rows if row["table"] == "metrics"}
+    assert benchmarks == {"tao", "feed"}
+
+
+@pytest.mark.parametrize("kind", ["experiment", "tuning", "health", "colocation"])
+def test_figures_of_what_is_no_run(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / kind
+    folder.mkdir()
+    golden = "health_result" if kind == "health" else kind
+    shutil.copy(GOLDEN / f"{golden}.json", folder / f"{kind}.json")
+    if kind == "health":
+        judged = compare(read(HealthResult, folder / "health.json"), [], against="others")
+        save_comparison(folder, judged, accepted=False)
+    rows = list(csv.DictReader(io.StringIO(export(tmp_path, str(folder), "csv"))))
+    assert any(row["value"] for row in rows)
+    assert not [row for row in rows if row["table"] == "metrics"]
+
+
+def test_json_has_the_same_figures(out: Path) -> None:
+    done = call("export", "run-1", "--runs", str(out), "--json")
+    document = json.loads(done.stdout)
+    rows = list(csv.DictReader(io.StringIO(export(out, "run-1", "csv"))))
+    assert document["holds"] == "run"
+    assert [figure["figure"] for figure in document["figures"]] == [row["figure"] for row in rows]
+
+
+def test_series_have_every_reading_and_exact_counters(out: Path, tmp_path: Path) -> None:
+    file = tmp_path / "series.parquet"
+    done = call("export", "run-1", str(file), "--to", "parquet", "--series", "--runs", str(out))
+    assert done.returncode == 0
+    assert "power: no /sys/class/powercap here" in done.stderr
+    found = pq.read_table(file).to_pylist()
+    run = run_of(out)
+    offset = run.clock.realtime_ns - run.clock.monotonic_ns
+    with telemetry.open(out / "run-1") as recording:
+        rows = fetch(recording.table("cpu").rows).to_pylist()
+        sources = set(recording.sources)
+    mine = [row for row in found if (row["source"], row["name"]) == ("cpu", "user_ns")]
+    expected = Counter((str(row["cpu"]), row["time_ns"] + offset, row["user_ns"]) for row in rows)
+    assert Counter((row["entity"], row["time_ns"], row["count"]) for row in mine) == expected
+    assert {row["source"] for row in found} == sources | {"load"}
+    load = read(LoadResult, out / "run-1" / "load.json")
+    completed = [row for row in found if (row["source"], row["name"]) == ("load", "completed")]
+    assert [row["value"] for row in completed] == [second.completed for second in load.series]
+    assert all((row["count"] is None) != (row["value"] is None) for row in completed + mine)
+    text = call("export", "run-1", "--to", "csv", "--series", "--runs", str(out)).stdout
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert len(lines) == len(found)
+    assert [line["count"] for line in lines] == ["" if r["count"] is None else str(r["count"]) for r in found]
+
+
+def test_names_in_a_series_are_no_formulas(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", comm="=cmd|'/c'!A1\x1b[2J")
+    rows = list(csv.DictReader(io.StringIO(export(tmp_path, "r", "csv", "--series"))))
+    names = {row["entity"] for row in rows if row["source"] == "process"}
+    assert all(name[0] not in "=+-@" and "\x1b" not in name for name in names), names
+    assert any("cmd|" in name for name in names)
+
+
+SAMPLE = re.compile(r'^(\w+)\{((?:\w+="(?:[^"\\\n]|\\.)*",?)*)\} (\S+) (\S+)$')
+LABEL = re.compile(r'(\w+)="((?:[^"\\\n]|\\.)*)"')
+
+
+def samples(text: str) -> list[tuple[str, dict[str, str], float, float]]:
+    """Return the samples of a text of OpenMetrics, and hold it to the format."""
+    assert text.endswith("# EOF\n")
+    found, family, seen = [], "", set()
+    for line in text.split("\n")[:-2]:
+        if line.startswith("# TYPE "):
+            family = line.split()[2]
+            assert family not in seen, "a family has one block"
+            seen.add(family)
+            assert line.endswith(" gauge")
+        elif line.startswith("# UNIT "):
+            assert family.endswith(f"_{line.split()[3]}")
+        elif not line.startswith("# HELP "):
+            match = SAMPLE.match(line)
+            assert match, line
+            assert match[1] == family
+            labels = {
+                name: re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], value)
+                for name, value in LABEL.findall(match[2])
+            }
+            found.append((match[1], labels, float(match[3]), float(match[4])))
+    return found
+
+
+def test_open_metrics_have_each_metric_with_its_labels_and_time(out: Path) -> None:
+    found = samples(export(out, "suite-1", "openmetrics"))
+    members = {
+        path.name: read(Run, path / "run.json") for path in (out / "suite-1").iterdir() if path.is_dir()
+    }
+    for name, run in members.items():
+        mine = [sample for sample in found if sample[1]["run"] == name]
+        valued = [metric for metric in run.metrics.values() if metric.value is not None]
+        assert len(mine) == len(run.metrics)
+        for _, labels, _, time_s in mine:
+            assert labels["benchmark"] == run.benchmark
+            assert (labels["tier"], labels["host"], labels["verdict"]) == ("quick", "bench-01", "suspect")
+            measure = next(phase for phase in run.phases if phase.name == "measure")
+            assert measure.end_ns is not None
+            at_ns = run.clock.realtime_ns + measure.end_ns - run.clock.monotonic_ns
+            assert time_s == pytest.approx(at_ns / 1e9, abs=1e-3)
+        missing = [labels for family, labels, *_ in mine if family == "steelyard_missing_metric"]
+        assert len(missing) == len(run.metrics) - len(valued) == 1
+        assert missing[0]["metric"] == "power_w"
+        assert missing[0]["reason"] == "no power source on this machine"
+    hits = [value for family, _, value, _ in found if family == "steelyard_hit_ratio"]
+    assert hits == [0.9003, 0.9003]
+
+
+def attributes(found: Any) -> dict[str, Any]:
+    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in found}
+
+
+def test_otlp_is_what_the_protocols_own_reader_takes(out: Path) -> None:
+    lines = export(out, "suite-1", "otlp").splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        message = json_format.Parse(line, MetricsData())
+        (resource,) = message.resource_metrics
+        about = attributes(resource.resource.attributes)
+        run = run_of(out, f"suite-1/{about['service.instance.id']}")
+        assert about["service.name"] == run.benchmark
+        assert about["host.name"] == "bench-01"
+        assert about["host.arch"] == "amd64"
+        assert about["host.cpu.model.name"] == "AMD EPYC 9B45"
+        assert about["os.version"] == "6.18.0"
+        (scope,) = resource.scope_metrics
+        assert scope.scope.name == "steelyard"
+        by_name = {metric.name.removeprefix("steelyard."): metric for metric in scope.metrics}
+        assert by_name.keys() == run.metrics.keys()
+        for name, metric in run.metrics.items():
+            (point,) = by_name[name].gauge.data_points
+            said = attributes(point.attributes)
+            assert said["steelyard.verdict"] == "suspect"
+            assert point.time_unix_nano - point.start_time_unix_nano == 40 * 10**9
+            if metric.value is None:
+                assert point.WhichOneof("value") is None
+                assert point.flags == DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
+                assert said["steelyard.missing"] == metric.missing
+            else:
+                assert point.as_double == metric.value
+                assert "steelyard.missing" not in said
+        assert by_name["response_p99_ns"].unit == "ns"
+        assert by_name["network_bytes_per_s"].unit == "By/s"
+
+
+@pytest.mark.parametrize("to", ["openmetrics", "otlp", "csv", "findings"])
+def test_hostile_names_stay_names(to: str, tmp_path: Path) -> None:
+    run = run_record(_load(tmp_path), tmp_path / "r")
+    hostile = {f"n{HOSTILE}": run.metrics["power_w"].model_copy(update={"missing": HOSTILE})}
+    changes = {"benchmark": HOSTILE, "metrics": {**run.metrics, **hostile}}
+    write_run(tmp_path / "r", changes=changes)
+    text = export(tmp_path, "r", to)
+    assert "\x1b" not in text or to == "openmetrics"
+    if to == "openmetrics":
+        assert {labels["benchmark"] for _, labels, *_ in samples(text)} == {HOSTILE}
+        assert HOSTILE in {labels.get("reason") for _, labels, *_ in samples(text)}
+    elif to == "otlp":
+        message = json_format.Parse(text, MetricsData())
+        assert attributes(message.resource_metrics[0].resource.attributes)["service.name"] == HOSTILE
+    elif to == "findings":
+        assert {json.loads(line)["run"]["benchmark"] for line in text.splitlines()} == {HOSTILE}
+    else:
+        cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+        assert not [cell for cell in cells if cell.startswith("=")]
+
+
+def _load(folder: Path) -> LoadResult:
+    write_run(folder / "other")
+    return read(LoadResult, folder / "other" / "load.json")
+
+
+def test_findings_are_the_rules_own_with_the_run_beside_them(out: Path) -> None:
+    documents = [json.loads(line) for line in export(out, "run-1", "findings").splitlines()]
+    data = gather(out / "run-1")
+    data.close()
+    assert [document["rule"] for document in documents] == [finding.id for finding in data.findings]
+    assert documents
+    for document, finding in zip(documents, data.findings, strict=True):
+        hold(document)
+        assert document["claim"] == finding.claim
+        assert document["next_step"] == finding.next_step
+        assert [(e["metric"], e["value"], e["unit"], e["bound"]) for e in document["evidence"]] == [
+            (e.metric, e.value, e.unit, e.bound) for e in finding.evidence
+        ]
+        run = document["run"]
+        assert (run["benchmark"], run["verdict"], run["duration_s"]) == ("tao", "suspect", 40)
+        assert run["machine"]["processor"] == "AMD EPYC 9B45"
+        assert [check["id"] for check in run["objections"]] == ["shared-cpus"]
+        assert run["metrics"]["power_w"]["missing"] == "no power source on this machine"
+    assert documents[0]["evidence"]
+
+
+def test_a_profile_in_each_format_has_every_sample(out: Path, tmp_path: Path) -> None:
+    file = tmp_path / "profile.pb.gz"
+    export(out, "profiled", "pprof", str(file))
+    done = subprocess.run(
+        [executable("steelyard-profile"), "fold", file], capture_output=True, text=True, check=True
+    )
+    stacks = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
+    assert {stack: int(count) for stack, count in stacks.items()} == STACKS
+    speedscope = json.loads(export(out, "profiled", "speedscope"))
+    assert sum(sum(one["weights"]) for one in speedscope["profiles"]) == 110
+    events = json.loads(export(out, "profiled", "perfetto"))["traceEvents"]
+    assert sum(one["args"]["count"] for one in events if one["ph"] == "X" and one["name"] == "write") == 7
+
+
+def test_a_profile_that_the_sampler_wrote_is_passed_on(tmp_path: Path) -> None:
+    artifacts = {"profile": "profile.pb.gz"}
+    write_run(tmp_path / "r", without=("telemetry", "cache_stats"), changes={"artifacts": artifacts})
+    folded(tmp_path / "r", {"a;b": 1}, name="profile.folded")
+    kept = gzip.compress(b"with addresses")
+    (tmp_path / "r" / "profile.pb.gz").write_bytes(kept)
+    export(tmp_path, "r", "pprof", str(tmp_path / "p"))
+    assert (tmp_path / "p").read_bytes() == kept
+    (tmp_path / "r" / "profile.pb.gz").unlink()
+    (tmp_path / "r" / "profile.pb.gz").symlink_to("/dev/zero")
+    done = call("export", str(tmp_path / "r"), str(tmp_path / "q"), "--to", "pprof")
+    assert done.returncode == 2
+    assert "not a regular file" in done.stderr
+
+
+NAME = st.text(st.characters(codec="utf-8", exclude_characters=";\n\r\x00 []"), min_size=1, max_size=8)
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(st.lists(NAME, min_size=2, max_size=5).map(tuple), st.integers(1, 2**40), max_size=8))
+def test_any_profile_survives_the_way_through_pprof(stacks: dict[tuple[str, ...], int]) -> None:
+    from tempfile import TemporaryDirectory
+
+    if not stacks:
+        return
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        profile = read_folded(folded(folder, {";".join(stack): count for stack, count in stacks.items()}))
+        (folder / "p.pb.gz").write_bytes(pprof(profile))
+        subprocess.run(
+            [executable("steelyard-profile"), "fold", folder / "p.pb.gz", "-o", folder / "again"], check=True
+        )
+        again = read_folded(folder / "again")
+    assert again.total == profile.total
+    assert len(again.counts) == len(profile.counts)
+    assert sorted(_counts(again)) == sorted(_counts(profile))
+
+
+def _counts(profile: Profile) -> list[int]:
+    return [count for _, _, count in profile.stacks()]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        (["run-1", "--to", "pprof", "f"], 1, "no profile of the server: no profile was recorded"),
+        (["run-1", "--to", "speedscope", "--side", "load"], 1, "no profile of the load"),
+        (["suite-1", "--to", "speedscope"], 2, "2 runs, and a profile is of one"),
+        (["run-1", "--to", "parquet"], 2, "parquet needs a file"),
+        (["run-1", "--to", "pprof"], 2, "pprof needs a file"),
+        (["run-1"], 2, "export needs one of --to FORMAT and --json"),
+        (["run-1", "--to", "csv", "--json"], 2, "export needs one of --to FORMAT and --json"),
+        (["run-1", "--to", "otlp", "--series"], 2, "--series is for"),
+        (["run-1", "--to", "csv", "--side", "load"], 2, "--side is for"),
+        (["run-1", "f", "--json"], 2, "--json prints to standard output"),
+        (["none", "--to", "csv"], 2, "unknown run 'none'"),
+        (["", "--to", "csv"], 2, "unknown run ''"),
+        (["profiled", "--to", "csv", "--series", "no/such/folder"], 4, "cannot be written"),
+        (["run-1", "no/such/folder/f", "--to", "csv"], 4, "cannot be written"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_an_exit_code(
+    words: list[str], code: int, line: str, out: Path, tmp_path: Path
+) -> None:
+    done = call("export", *words, "--runs", str(out), folder=tmp_path)
+    assert done.returncode == code
+    assert line in done.stderr
+    assert done.stdout == ""
+    assert os.listdir(tmp_path) == [], "no half file is left"
+
+
+def test_a_run_that_came_to_no_result_has_nothing_to_export_but_says_so(tmp_path: Path) -> None:
+    changes = {"status": RunStatus.INCOMPLETE, "status_reason": "killed", "metrics": {}, "verdict": None}
+    write_run(tmp_path / "r", changes=changes)
+    for to, line in (("otlp", "no metrics: r is incomplete"), ("findings", "it is incomplete: killed")):
+        done = call("export", "r", "--to", to, "--runs", str(tmp_path))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert line in done.stderr
+    assert "Latency" in export(tmp_path, "r", "csv")
+
+
+def test_a_member_that_cannot_be_read_is_no_silent_gap(tmp_path: Path) -> None:
+    write_suite(tmp_path / "s", ("tao", "feed"))
+    (tmp_path / "s" / "feed-1" / "run.json").write_text("{")
+    done = call("export", "s", "--to", "otlp", "--runs", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "feed-1/run.json" in done.stderr
+
+
+def test_a_run_is_named_as_by_report(out: Path) -> None:
+    for name in ("run-1", str(out / "run-1"), str(out / "run-1" / "run.json"), "run"):
+        assert export(out, name, "csv") == export(out, "run-1", "csv")
+    assert of_bench.find("latest", out).name == "suite-1"
+    assert export(out, "latest", "otlp") == export(out, "suite-1", "otlp")
