@@ -65,14 +65,33 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "kernel": (),
     "distribution": (),
     "currency": (),
-    "price": ("capex", "purchase_price"),
-    "price_per_hour": ("hourly_price", "price_hourly", "on_demand_price"),
+    "price": (
+        "capex",
+        "purchase_price",
+        "list_price",
+        "unit_price",
+        "server_price",
+        "machine_price",
+        "purchase_cost",
+        "unit_cost",
+    ),
+    "price_per_hour": (
+        "hourly_price",
+        "price_hourly",
+        "on_demand_price",
+        "price_h",
+        "price_per_h",
+        "cost_per_hour",
+        "hourly_cost",
+        "cost_h",
+        "cost_per_h",
+    ),
     "maintenance_per_year": (),
     "power_w": ("watts", "power", "mean_power"),
     "idle_power_w": ("idle",),
     "budgeted_power_w": ("power_budget",),
     "tdp_w": ("tdp",),
-    "rack_units": ("ru", "height_u"),
+    "rack_units": ("ru", "height_u", "rack_u", "u"),
 }
 """Attributes by name, with other names that files have for them."""
 
@@ -93,7 +112,20 @@ TEXTS = frozenset(
 """Attributes that are texts, even where they look like numbers."""
 
 _NAMES: Mapping[str, tuple[str, ...]] = {
-    MACHINE: ("machine", "server", "system", "instance", "instance_type", "machine_type", "sku", "name"),
+    MACHINE: (
+        "machine",
+        "server",
+        "system",
+        "instance",
+        "instance_type",
+        "machine_type",
+        "sku",
+        "name",
+        "machine_name",
+        "server_name",
+        "system_name",
+        "instance_name",
+    ),
     RESULT: ("result", "benchmark", "metric", "workload"),
     VALUE: ("value", "score", "measured"),
     SESSION: ("session", "day"),
@@ -137,8 +169,12 @@ _PER_SECOND = ("/s", "_per_s", "/sec", "_per_sec", "_per_second", "/second")
 UNITS_LIKE = "such as 1/s, MB/s, ms, W, score"
 """What to write for an unknown unit."""
 _LOWER = re.compile(r"(?:^|_)(?:latency|time|duration|delay|elapsed|p\d+|misses)(?:_|$)")
+_FAULTS = re.compile(r"(?:^|_)(?:errors?|failures?|failed|timeouts?|retries|dropped|lost)(?:_|$)")
+"""Of which less is better in each unit."""
 _LESS = ("s", "w", "joule")
 """Units of which less is better."""
+_MONEY = re.compile(r"(?:^|_)(?:price|cost|capex|opex|tco)(?:_|$)")
+_SIGNS: Mapping[str, str] = {"$": "usd", "\N{EURO SIGN}": "eur", "\N{POUND SIGN}": "gbp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +192,8 @@ class ColumnKind:
     name: str
     """How it is called from here on."""
     role: str
-    """``machine``, ``result``, ``value``, ``session``, ``unit``, ``better``, ``attribute``, ``measured`` or
-    ``skip``."""
+    """``machine``, ``result``, ``value``, ``session``, ``unit``, ``better``, ``attribute``, ``measured``,
+    ``skip``, or ``money`` for a price of which nothing says what it buys."""
     unit: Unit = Unit("1")
     better: str = "higher"
     currency: str = ""
@@ -221,12 +257,26 @@ better='higher', currency='')
     if currency and any(noun in word for noun in ("price", "cost", "capex", "maintenance")):
         word = "_".join(part for part in word.split("_") if part != currency)
     found = replace(_by_name(word, header, is_number=is_number), currency=currency.upper())
+    if found.role == "measured" and _is_money(word):
+        found = replace(found, role="money")
     return found if declared is None else _declared(found, header, declared)
+
+
+def _is_money(word: str) -> bool:
+    """Whether a column is a price. Work for money is a result.
+
+    >>> _is_money("support_cost"), _is_money("tco"), _is_money("requests_per_cost"), _is_money("web_per_s")
+    (True, True, False, False)
+    """
+    return _MONEY.search(word) is not None and not re.search(r"_per_(?:price|cost|tco)(?:_|$)", word)
 
 
 def _word(header: str) -> str:
     """Return a header in small letters, with one way to write units: ``Read (MB/s)`` as ``read_mb_per_s``."""
     word = re.sub(r"/s(?:ec(?:ond)?)?(?![a-z])", "_per_s", _plain(header).strip().lower())
+    for sign, code in _SIGNS.items():
+        word = word.replace(sign, f" {code} ")
+    word = re.sub(r"^\s*([a-z]{3})\s*(?:/|per)\s*(h|hr|hour)s?$", r"price per hour \1", word)
     word = re.sub(r"[^a-z0-9%]+", "_", word).strip("_")
     return re.sub(r"_([kmgt]i?b|[mg]bit)_s$", r"_\1_per_s", word)
 
@@ -251,7 +301,8 @@ def _by_name(word: str, header: str, *, is_number: bool) -> ColumnKind:
 
 def better_of(name: str, unit: Unit) -> str:
     """Return whether more or less of a result is better, by its unit and its name."""
-    lower = unit.name in _LESS or (unit.name == "1" and _LOWER.search(_word(name)) is not None)
+    word = _word(name)
+    lower = unit.name in _LESS or _FAULTS.search(word) or (unit.name == "1" and _LOWER.search(word))
     return "lower" if lower else "higher"
 
 

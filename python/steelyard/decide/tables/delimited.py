@@ -104,6 +104,9 @@ def _read(text: str, path: str, declarations: Declarations) -> Reading:
             for kind, cells, name in zip(kinds, columns, header, strict=True)
         ]
         _note_almost_numbers(reading, kinds, columns, header)
+        reading.notes += [
+            _of_money(name) for kind, name in zip(kinds, header, strict=True) if kind.role == "money"
+        ]
         _read_wide(reading, kinds, rows)
     return reading
 
@@ -121,6 +124,10 @@ def _without_nameless(
     if holding:
         reading.notes.append(f"Column {', '.join(map(str, holding))} has no name: skipped.")
     return [header[at] for at in kept], [(line, [row[at] for at in kept]) for line, row in rows]
+
+
+def _of_money(name: str) -> str:
+    return f"{name} is a price and not counted: call it price or price_per_hour if it is the machine's."
 
 
 def _note_almost_numbers(
@@ -360,6 +367,9 @@ def _long_column(
     except UsageError as error:
         raise UsageError(f"{reading.path}:{line}: {error.message}", hint=error.hint) from error
     if kind.role == "skip":
+        return kind, None
+    if kind.role == "money" and not better:
+        reading.notes.append(_of_money(name))
         return kind, None
     if kind.role != "attribute" and kind.role != "measured":
         kind = replace(kind, role="measured", name=name)

@@ -169,7 +169,9 @@ def test_measured_power_of_repeats_is_their_median_and_stated_power_must_agree()
         ("p99 (µs)", "p99 (µs)", "s", 1e-6, "lower"),
         ("p99 [µs]", "p99 [µs]", "s", 1e-6, "lower"),
         ("latency", "latency", "1", 1, "lower"),
-        ("errors", "errors", "1", 1, "higher"),
+        ("errors", "errors", "1", 1, "lower"),
+        ("error_ratio", "error_ratio", "ratio", 1, "lower"),
+        ("timeouts_per_s", "timeouts_per_s", "1/s", 1, "lower"),
         ("ops_per_joule", "ops_per_joule", "1", 1, "higher"),
         ("cpu_score", "cpu_score", "1", 1, "higher"),
         ("score", "score", "1", 1, "higher"),
@@ -194,6 +196,7 @@ def test_units_are_read_from_names(header: str, name: str, unit: str, factor: fl
         ("cpu", "Xeon", "processor", "Xeon"),
         ("# Cores", "8", "cores", 8),
         ("cpu_count", "8", "cpus", 8),
+        ("Rack U", "2", "rack_units", 2),
         ("HW Avail", "Jul-2021", "year", 2021.5),
         ("power_kw", "0.3", "power_w", 300),
         ("generation", "7", "generation", "7"),
@@ -203,6 +206,32 @@ def test_units_are_read_from_names(header: str, name: str, unit: str, factor: fl
 def test_attributes_are_known_by_their_names(header: str, cell: str, attribute: str, value: object) -> None:
     found = read(f"machine;{header};x\nA;{cell};2\n").machine("A").attributes
     assert found == {attribute: pytest.approx(value) if isinstance(value, int | float) else value}
+
+
+@pytest.mark.parametrize(
+    ("header", "attribute", "currency"),
+    [
+        ("List price ($)", "price", "USD"),
+        ("Purchase cost (EUR)", "price", "EUR"),
+        ("$/hour", "price_per_hour", "USD"),
+        ("price/h", "price_per_hour", None),
+        ("Hourly cost (£)", "price_per_hour", "GBP"),
+    ],
+)
+def test_prices_are_known_by_their_names(header: str, attribute: str, currency: str | None) -> None:
+    table = read(f"Server Name,{header},x\nA,12,2\n")
+    assert table.machine("A").attributes.get(attribute) == 12
+    assert table.machine("A").attributes.get("currency") == currency
+
+
+def test_a_price_of_which_nothing_says_what_it_buys_is_no_result() -> None:
+    note = "Support cost is a price and not counted: call it price or price_per_hour if it is the machine's."
+    table = read("machine,Support cost,x,x_per_cost\nA,12,2,3\n")
+    assert ([column.name for column in table.results], table.notes) == (["x", "x_per_cost"], (note,))
+    long = "machine,result,value{}\nA,Support cost,1{}\nA,x,2{}\n"
+    assert read(long.format("", "", "")).notes == (note,)
+    stated = read(long.format(",better", ",lower", ",higher"))
+    assert [column.better for column in stated.results] == ["lower", "higher"]
 
 
 def test_sizes_that_cannot_be_are_missing_or_noted() -> None:
