@@ -140,6 +140,9 @@ def _stated(machine: MeasuredMachine) -> Power:
         return Power(budgeted, BUDGETED)
     if (design := machine.number("tdp_w")) is not None:
         return Power(design, DESIGN)
+    empty = next((name for name in machine.missing if name.endswith("power_w")), None)
+    if empty is not None:
+        return Power(None, "", f"{empty}: {machine.missing[empty]}")
     return Power(None, "", "no column power_w, <result>_power_w or budgeted_power_w")
 
 
@@ -164,7 +167,9 @@ def cost_of(machine: MeasuredMachine, power: Power, economics: Economics) -> tup
     kept = economics.years * (maintenance if maintenance is not None else economics.maintenance_per_year or 0)
     price, hourly = machine.number("price"), machine.number("price_per_hour")
     if price is None and hourly is None:
-        return None, "no column price or price_per_hour"
+        empty = next((name for name in ("price", "price_per_hour") if name in machine.missing), None)
+        why = "no column price or price_per_hour" if empty is None else f"{empty}: {machine.missing[empty]}"
+        return None, why
     if price is None and hourly is not None:
         return Cost(0.0, hourly * HOURS_PER_YEAR * economics.years, 0.0, kept), ""
     assert price is not None

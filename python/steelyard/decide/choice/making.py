@@ -396,11 +396,12 @@ def _cautions(table: MachineTable, found: _Weighed, request: ChooseRequest, nois
     if suspect:
         said.append(f"Results of {', '.join(dict.fromkeys(suspect))} are suspect.")
     columns = {column.name for column in table.results}
+    known = {name for machine in table.machines for name in machine.attributes}
     lost = {
         name: why
         for machine in table.machines
         for name, why in machine.missing.items()
-        if name not in columns
+        if name not in columns and name not in known
     }
     said += [f"{name} has a value on no machine: {why}." for name, why in list(lost.items())[:5]]
     measured = [result for machine in table.machines for result in machine.results.values()]

@@ -299,6 +299,15 @@ def test_a_demand_is_for_rates_only() -> None:
         choose(table, ChooseRequest(demands={"latency_ms": "5"}))
 
 
+def test_an_empty_cell_is_no_absent_column() -> None:
+    table = csv_table("machine,x_per_s,price,power_w\nA,1,5,9\nB,2,5,\nC,3,,9\n")
+    choice = choose(table, ChooseRequest(power_price=0.1))
+    reasons = {one.name: one.scores[Criterion.PER_COST].missing for one in choice.machines}
+    assert reasons["B"] == "no cost of B: no energy: power_w: the cell is empty"
+    assert reasons["C"] == "no cost of C: price: the cell is empty"
+    assert not any("on no machine" in caution for caution in choice.cautions)
+
+
 def test_a_machine_without_a_result_has_a_reason_and_no_score() -> None:
     table = csv_table("machine,web_per_s,db_per_s\nA,10,5\nB,12,0\nC,9,4\n")
     found = choose(table, ChooseRequest()).machine("B")
