@@ -29,12 +29,12 @@ from steelyard.report.answer import (
 from steelyard.report.decide.choose_words import (
     LABELS,
     break_even_sentence,
-    figure,
     heading,
     lines,
     money,
     parameter_text,
     times,
+    value_of,
 )
 
 _ROWS = 20
@@ -416,8 +416,8 @@ def _break_evens(choice: Choice) -> Iterator[Block]:
     rows = [
         [
             parameter_text(one),
-            written(figure(one.now), one.now),
-            written(figure(one.at), one.at),
+            written(value_of(one, one.now), one.now),
+            written(value_of(one, one.at), one.at),
             break_even_sentence(one),
         ]
         for one in choice.break_evens

@@ -123,9 +123,10 @@ def lines(choice: Choice) -> Iterator[str]:
             if one.same_mix is None
             else f"; at the shares of {choice.baseline} it is {change(one.same_mix)}"
         )
+        members = f"all its {len(one.members)} members say" if len(one.members) > 1 else "its member says"
         yield (
-            f"{one.aggregate} is refused: it says {change(one.score)} of {one.machine}, and all its"
-            f" {len(one.members)} members say the opposite{mix}."
+            f"{one.aggregate} is refused: it says {change(one.score)} of {one.machine}, and {members} the"
+            f" opposite{mix}."
         )
     if len(choice.contradictions) > _NAMED:
         yield f"{len(choice.contradictions) - _NAMED:,} more aggregates are refused."
@@ -142,7 +143,7 @@ def lines(choice: Choice) -> Iterator[str]:
     for flip in flips[:3]:
         yield (
             f"The order of {flip.first} and {flip.second} flips if {_condition(flip)}"
-            f" (now {figure(flip.now)})."
+            f" (now {value_of(flip, flip.now)})."
         )
     for name, reason in choice.not_answered.items():
         yield f"No {LABELS[Criterion(name)]}: {reason}."
@@ -207,6 +208,11 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def value_of(one: BreakEven, value: float) -> str:
+    """Return the text of a parameter's value; a weight is a share of all."""
+    return fmt.quantity(value, "ratio") if one.parameter == "weight" else figure(value)
+
+
 def break_even_sentence(one: BreakEven) -> str:
     """Return what happens beyond a break-even."""
     return f"{one.second} is better than {one.first}"
@@ -217,7 +223,7 @@ def _condition(one: BreakEven) -> str:
     if one.parameter == "power_price":
         return f"power costs {word} than {figure(one.at)} per kWh"
     if one.parameter == "weight":
-        return f"the weight of {one.workload} is {word} than {figure(one.at)}"
+        return f"the weight of {one.workload} is {word} than {value_of(one, one.at)} of all weights"
     if one.parameter in ("price", "price_per_hour"):
         return f"the {_PARAMETERS[one.parameter]} {one.first} is {word} than {figure(one.at)}"
     name = "the PUE is" if one.parameter == "pue" else "machines are used"
