@@ -24,6 +24,8 @@ _EXAMPLES = (
     "steelyard size types.csv --workload web_per_s --rate 1e5 --memory 24GiB --noise 3%",
     "steelyard size types.csv --curve m7.large=runs/scale-tao --rate 5e5 --latency-limit 2ms",
 )
+_OF_CURVES = ("sibling_worth", "whole")
+_OF_DEMAND = ("headroom", "most_machines")
 
 
 def add_size(app: typer.Typer) -> None:
@@ -37,10 +39,16 @@ def size_and_show(request: SizeRequest, given: Collection[str], *, report: Path 
     """Size machines; return the exit code."""
     from steelyard._base import UsageError
     from steelyard._base.documents import Paged
+    from steelyard._base.request import options
     from steelyard.cli.output import command_line, page_of, print_json, show_answer
 
     if "latency" in given and request.latency_limit is None:
         raise UsageError("--latency is for --latency-limit", hint="as --latency-limit 5ms")
+    known = options(SizeRequest)
+    if not request.curves and (wrong := [known[name].flag for name in _OF_CURVES if name in given]):
+        raise UsageError(f"{wrong[0]} is for --curve", hint="as --curve curves.csv")
+    if request.demand is None and (wrong := [known[name].flag for name in _OF_DEMAND if name in given]):
+        raise UsageError(f"{wrong[0]} is for --rate", hint="as --rate 1e6")
     found, said = answered(request, command_line())
     if as_json:
         print_json(Paged(found, page_of(said, report)))

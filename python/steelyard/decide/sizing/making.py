@@ -15,6 +15,7 @@ Not here: reading (``cli.decide.size``), words (``report.decide.size``).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -84,6 +85,7 @@ def size(measured: Measured, table: MachineTable | None, request: SizeRequest) -
     column = _column(table, request, measured)
     measured = _of_the_only_machine(measured, machines)
     _check_sources(measured, column, machines)
+    _check_latency(measured, table, asked)
     memory, memory_source, edges, without = _memory(measured, asked)
     asked = replace(asked, memory=memory)
     chosen, left = _cheapest(measured.curves, machines, request)
@@ -192,6 +194,17 @@ def _check_sources(
         raise UsageError(
             f"no machine of the table has a curve: {', '.join(sorted(named)[:3])}",
             hint=f"name it as in the table: {', '.join(list(machines)[:3])}",
+        )
+
+
+def _check_latency(measured: Measured, table: MachineTable | None, asked: _Asked) -> None:
+    """Raise UsageError for a limit of a latency that nothing has."""
+    if asked.limit_ns is None or measured.curves or measured.loads or table is None:
+        return
+    if not _latency_columns(table, asked.latency):
+        raise UsageError(
+            f"--latency-limit: the table has no {asked.latency} latency",
+            hint=f"call its column latency_{asked.latency}_ms, or choose another with --latency",
         )
 
 
@@ -309,16 +322,24 @@ def _of_table(machine: MeasuredMachine, table: MachineTable, column: ResultColum
     else:
         throughput = of_repeats(found.sessions, asked.noise)
     cpus = _cpus(machine)
-    named = [
-        each.name
-        for each in table.results
-        if each.unit == "s" and f"latency_{asked.latency}" in each.name.lower()
-    ]
+    named = _latency_columns(table, asked.latency)
     latency = None
     if named and (seen := machine.results.get(named[0])) is not None:
         latency = 1e9 * max(seen.values)
     why = f"no column latency_{asked.latency}_ms"
     return _made(machine.name, machine, cpus, throughput, latency, why, (cpus, 1.0), asked)
+
+
+def _latency_columns(table: MachineTable, latency: str) -> list[str]:
+    """Return results that are this latency: ``latency_p99_ms``, ``Latency p99 (ms)`` or ``p99_ms``."""
+    return [
+        each.name
+        for each in table.results
+        if each.unit == "s"
+        and (words := re.split(r"[^a-z0-9]+", each.name.lower()))
+        and latency in words
+        and (latency != "mean" or "latency" in words)
+    ]
 
 
 def _cpus(machine: MeasuredMachine) -> int | None:
@@ -446,7 +467,13 @@ def _cautions(
             f"No interval of {best.machine}: {best.throughput.no_interval}. The prediction alone counts."
         )
     if best is not None and not has_cost:
-        said.append(f"No costs ({best.cost_missing}): the order is by CPUs.")
+        by = "machines" if best.reserved_cpus is None else "CPUs"
+        said.append(f"No costs ({best.cost_missing}): the order is by {by}.")
+    without = [one for one in fit if has_cost and one.cost is None]
+    if without:
+        names = list(dict.fromkeys(one.machine for one in without))
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        said.append(f"No cost of {names[0]}{more}, listed last: {without[0].cost_missing}.")
     if left:
         said.append(
             f"{fitted} of {fitted + left:,} curves were fitted: those that do most for the cost, or for"

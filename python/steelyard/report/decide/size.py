@@ -71,13 +71,17 @@ def heading(found: Sizing) -> str:
     """Return the answer in one line."""
     best = found.recommended
     if best is None:
-        nearest = found.sizes[0] if found.sizes else None
+        # What was measured says more than what was not.
+        order = sorted(found.sizes, key=lambda one: one.throughput.ops_per_s is None)
+        nearest = order[0] if order else None
         why = "" if nearest is None else f": {name_of(nearest)}: {nearest.refused}"
         return f"No size serves the workload{why}"
     if best.count is None:
         worth = "" if best.cost_per_million is None else f": {_per_million(best, found)}"
         return (
-            f"{name_of(best)} does most for its cost{worth}" if worth else f"{name_of(best)} does most a CPU"
+            f"{name_of(best)} does most for its cost{worth}"
+            if worth
+            else f"{name_of(best)} does most per {'CPU' if best.reserved_cpus else 'machine'}"
         )
     price = ""
     if best.cost is not None:
@@ -89,7 +93,7 @@ def heading(found: Sizing) -> str:
 def _margin(one: Size) -> str:
     if one.margin_ratio is None:
         return ""
-    return f" with {_percent(one.margin_ratio)} to spare at the lower end"
+    return f" with {_percent(one.margin_ratio)} to spare at the lower end of the 95\u202f% interval"
 
 
 def _percent(ratio: float) -> str:
@@ -109,12 +113,13 @@ def _lines(found: Sizing) -> Iterator[str]:
     best, second = found.recommended, found.second
     if best is None:
         yield "Lower the rate or the limits, or add other machine types."
-        reasons = dict.fromkeys(one.refused for one in found.sizes[1:] if one.refused)
+        order = sorted(found.sizes, key=lambda one: one.throughput.ops_per_s is None)
+        reasons = dict.fromkeys(f"{name_of(one)}: {one.refused}" for one in order[1:] if one.refused)
         yield from (f"Also: {reason}." for reason in list(reasons)[:3])
         return
     if best.count is not None and best.expected_margin_ratio is not None:
-        expected = f"The prediction itself leaves {_percent(best.expected_margin_ratio)}"
-        yield f"{expected}; total {_total(best)}."
+        expected = _percent(best.expected_margin_ratio)
+        yield f"At the predicted throughput {expected} is to spare; total {_total(best)}."
     if second is not None:
         yield f"Second best: {_second(best, second, found)}."
     if found.memory_bytes is not None:

@@ -80,6 +80,8 @@ def test_a_demand_that_nothing_serves_says_no(folder: Path) -> None:
         (["types.csv", "--curve", "types.csv"], "no columns cpus and ops_per_s"),
         (["types.csv", "--curve", "large=curves.csv"], "curves.csv has 2 machines"),
         (["types.csv", "--curve", "curves.csv", "--latency", "p50"], "--latency is for --latency-limit"),
+        (["results.csv", "--sibling-worth", "0.3"], "--sibling-worth is for --curve"),
+        (["results.csv", "--headroom", "9%"], "--headroom is for --rate"),
         (["types.csv", "--curve", "curves.csv", "--rate", "many"], "--rate 'many': not a number"),
         (["results.csv", "--workload", "nothing"], "unknown result 'nothing'"),
     ],

@@ -275,6 +275,12 @@ def test_a_sweep_of_memory_without_an_edge_says_why(rates: list[float], why: str
         (Measured(), csv_table("machine,a_per_s,b_per_s\nA,1,2\n"), RATE, "2 results of the table may be"),
         (
             Measured(),
+            csv_table("machine,a_per_s,p50_ms\nA,1,2\n"),
+            SizeRequest(demand="9", latency_limit="5ms"),
+            "the table has no p99 latency",
+        ),
+        (
+            Measured(),
             csv_table("machine,latency_ms,b_per_s\nA,1,2\n"),
             SizeRequest(workload="latency_ms"),
             "less of it is better",
@@ -288,6 +294,22 @@ def test_what_cannot_be_sized_is_refused_with_a_reason(
         size(measured, table, request_)
     assert said in raised.value.message
     assert raised.value.hint
+
+
+def test_a_latency_of_the_table_may_have_a_short_name() -> None:
+    table = csv_table("machine,a_per_s,p99_ms\nA,5,2\nB,5,9\n")
+    found = size(Measured(), table, SizeRequest(demand="9", latency_limit="5ms"))
+    assert [(one.machine, one.refused) for one in found.sizes] == [
+        ("A", None),
+        ("B", "p99 is 9 ms, the limit 5 ms"),
+    ]
+    assert found.cautions[-1].endswith("the order is by machines.")
+
+
+def test_a_machine_without_a_cost_is_named() -> None:
+    table = csv_table("machine,a_per_s,price_per_hour\nA,5,2\nB,5,\n")
+    found = size(Measured(), table, SizeRequest(demand="9"))
+    assert found.cautions[-1] == "No cost of B, listed last: price_per_hour: the cell is empty."
 
 
 def test_times_and_sizes_have_units() -> None:
