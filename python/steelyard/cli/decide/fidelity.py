@@ -60,7 +60,7 @@ def fidelity_and_show(
         )
     if len(request.words) != 2:
         raise UsageError(
-            f"two workloads are compared, {len(request.words)} were named", hint="steelyard fidelity A B"
+            f"two workloads are compared, not {len(request.words)}", hint="steelyard fidelity A B"
         )
     return _compare_and_show(request, report, as_json=as_json)
 

@@ -26,6 +26,7 @@ Not here: which metrics there are (``catalogue``).
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import json
 import math
@@ -133,6 +134,13 @@ def _metric(path: Path, name: str, said: Any, is_windows: bool) -> Measurement:
     if known is not None and known.kind is Kind.MIX:
         raise UsageError(
             f"{path}: {name} is a table of shares by name", hint=f"[{name}] instead of [metrics]"
+        )
+    if known is None and row.unit is None and row.missing is None:
+        near = difflib.get_close_matches(name, list(CATALOGUE), n=1)
+        close = f", did you mean {near[0]}?" if near else ""
+        raise UsageError(
+            f"{path}: unknown metric {name!r}{close}",
+            hint='a metric of your own needs a unit, such as "1" or "ratio"',
         )
     unit, scale = _unit(path, name, row.unit)
     metric = metric_of(name, unit)

@@ -76,8 +76,8 @@ def test_a_page_is_written(files: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["a.toml"], "two workloads are compared, 1 were named"),
-        (["a.toml", "b.toml", "a.toml"], "3 were named"),
+        (["a.toml"], "two workloads are compared, not 1"),
+        (["a.toml", "b.toml", "a.toml"], "compared, not 3"),
         (["a.toml", "nowhere"], "unknown run 'nowhere'"),
         (["a.toml", "empty.toml"], "states no metrics"),
         (["a.toml", "negative.toml"], "ipc: -1 is negative"),

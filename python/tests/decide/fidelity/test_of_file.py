@@ -78,6 +78,7 @@ def test_csv(tmp_path: Path) -> None:
         ("[metrics]\nipc = inf", "toml", "ipc: inf is no number"),
         ("[metrics]\nipc = 'fast'", "toml", "ipc: 'fast' is no number"),
         ("[metrics]\nipc = true", "toml", "ipc: True is no number"),
+        ("[metrics]\nipz = 1.3", "toml", "unknown metric 'ipz', did you mean ipc"),
         ("[metrics]\nipc = []", "toml", "ipc has no value"),
         ("[metrics]\ncpu_user_ratio = 31", "toml", "cpu_user_ratio: 31 is more than the whole"),
         ("[metrics]\nfrequency_hz = { value = 2, unit = 'GB/s' }", "toml", "frequency_hz is in hz, not in"),
