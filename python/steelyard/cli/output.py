@@ -181,8 +181,9 @@ def page_of(answer: "Answer", report: Path | None) -> Path | None:
         return None
     # Templates are loaded where a page is written.
     from steelyard.report.answer.page import write_page
+    from steelyard.report.template import PAGE
 
-    return write_page(report, answer)
+    return write_page(report / PAGE if report.is_dir() else report, answer)
 
 
 def print_path(name: str, path: Path) -> None:

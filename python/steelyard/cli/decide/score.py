@@ -51,9 +51,14 @@ def score_and_show(
     named = request.baseline
     baseline = None
     if named is not None and named not in table.names:
+        from steelyard.decide.tables.model import LIST_AT_MOST
         from steelyard.report.folders.scores import baseline_for
 
-        baseline = baseline_for(named, [column.name for column in table.results])
+        try:
+            baseline = baseline_for(named, [column.name for column in table.results])
+        except UsageError as error:
+            hint = f"machines: {', '.join(table.names[:LIST_AT_MOST])}; {error.hint}"
+            raise UsageError(error.message, hint=hint) from error
     found = rank(table, request, baseline)
     made = answer(found, command_line(), ", ".join(table.sources))
     if as_json:

@@ -13,6 +13,7 @@ from pathlib import Path
 from steelyard._base import RecordError, SteelyardError, UsageError
 from steelyard.bench import declaration, runs
 from steelyard.bench.suites import suite
+from steelyard.cli.decide.sources import check_file
 from steelyard.decide.fidelity.of_counters import of_perf_stat
 from steelyard.decide.fidelity.of_file import is_profile_file, read_profile_file
 from steelyard.decide.fidelity.of_run import profile_of_run
@@ -35,6 +36,7 @@ def profile_named(name: str, folder: Path) -> WorkloadProfile:
         from steelyard.cli.decide.fleet_job import profile_of_job
 
         return profile_of_job(store, job)
+    check_file(path)
     try:
         directory = runs.find(name, folder)
     except UsageError as error:

@@ -25,6 +25,8 @@ from steelyard.decide.tables.runs import MachineRun, table_of_runs
 from steelyard.records import Machine, RunStatus
 
 MACHINE_FILE = "machine.json"
+_FILES = (".csv", ".tsv", ".toml", ".txt", ".xlsx")
+"""Ends of names that are no run's."""
 
 
 def table_of(request: TableRequest) -> MachineTable:
@@ -48,6 +50,7 @@ def table_of(request: TableRequest) -> MachineTable:
                 raise UsageError(f"{path} is given twice", hint="its repeats would count twice")
             files.append(path)
         else:
+            check_file(path)
             found += [_run(folder, name) for folder in _folders(path, request.runs)]
     tables = [*read_delimited(files, declared), *stores]
     if found:
@@ -55,11 +58,19 @@ def table_of(request: TableRequest) -> MachineTable:
     return together(tables, declared)
 
 
+def check_file(path: Path) -> None:
+    """Raise UsageError for a name that is a file's where there is none: it is no run's."""
+    if path.suffix.lower() in _FILES and not path.exists():
+        raise UsageError(f"there is no file {path}", hint="look at the path and the folder you are in")
+
+
 def is_one_run(text: str, out: Path) -> bool:
     """Whether a source is one run or suite: a folder of it, or an id under ``out``, as no table is."""
     path = Path(text)
     if is_store(text):
         return False
+    if "=" not in text:
+        check_file(path)
     if path.is_file():
         return path.name in (MANIFEST, SUITE)
     if path.is_dir():

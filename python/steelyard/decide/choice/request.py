@@ -179,8 +179,9 @@ def number_of(text: str, flag: str, *, least: float, most: float = 1e15) -> floa
     except ValueError:
         value = math.nan
     if not (least < value <= most):
+        bound = "from 0" if least < 0 else f"above {least:g}"
         raise UsageError(
-            f"{flag} {text!r}: not a number above {max(least, 0.0):g} and up to {most:g}",
+            f"{flag} {text!r}: not a number {bound} and up to {most:g}",
             hint="as 1000 or 1e6",
         )
     return value

@@ -205,7 +205,7 @@ def _workloads(table: MachineTable, request: ScoreRequest) -> list[Workload]:
 
 def _weight(text: str) -> float:
     """Return a weight; 0 shows a result that does not count."""
-    return 0.0 if text.strip() in ("0", "0.0") else number_of(text, "--weight", least=0.0)
+    return max(number_of(text, "--weight", least=-1e-12), 0.0)
 
 
 def _scored(

@@ -56,6 +56,8 @@ def heading(found: Ranking) -> str:
     if not known:
         return "No machine has an overall score."
     first = known[0]
+    if first.name == found.baseline:
+        return f"{first.name}, the baseline, is first"
     return f"{first.name} is first: {_times(first, found.baseline)}"
 
 

@@ -101,6 +101,13 @@ def test_the_guide_quotes_what_is_said(folder: Path) -> None:
     assert quoted[0] in ask("score", "results.csv", "--baseline", "small", folder=folder).stdout
 
 
+def test_a_baseline_that_is_first_is_said_to_be_so_and_a_folder_takes_the_page(folder: Path) -> None:
+    done = ask("score", "results.csv", "--baseline", "large", "--report", ".", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("large, the baseline, is first\n")
+    assert (folder / "report.html").is_file()
+
+
 def test_the_guide_names_every_attribute() -> None:
     listed = TEXT.partition("prices a currency (`price_usd`):")[2].partition("Power measured")[0]
     assert re.findall(r"`([a-z0-9_]+)`", listed) == list(ATTRIBUTES)
@@ -168,11 +175,11 @@ def test_the_answer_is_no_where_no_machine_has_a_score(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nothing.csv"], "nothing.csv"),
+        (["nothing.csv"], "there is no file nothing.csv"),
         (["a=runs/nothing", "results.csv"], "nothing"),
         (["results.csv", "results.csv"], "results.csv is given twice"),
         (["a=results.csv"], "a file names its machines itself"),
-        (["results.csv", "--baseline", "huge"], "huge"),
+        (["results.csv", "--baseline", "huge"], "machines: small, large, old; baselines: default"),
         (["results.csv", "--result", "web"], "unknown result 'web'"),
         (["results.csv", "--columns", "nothing.toml"], "nothing.toml"),
         (["one=runs/small"], "one machine only (one)"),

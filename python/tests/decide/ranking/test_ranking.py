@@ -72,8 +72,8 @@ def test_weights_count_and_are_shown() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"weight": {"web_per_s": "-1"}}, "not a number above 0"),
-        ({"weight": {"web_per_s": "nan"}}, "not a number above 0"),
+        ({"weight": {"web_per_s": "-1"}}, "not a number from 0"),
+        ({"weight": {"web_per_s": "nan"}}, "not a number from 0"),
         ({"weight": {"web_per_s": "0", "p99_ms": "0"}}, "all weights are 0"),
         ({"weight": {"nothing": "1"}}, "unknown result 'nothing'"),
         ({"result": ("web_per_s",), "weight": {"p99_ms": "1"}}, "it does not count"),
