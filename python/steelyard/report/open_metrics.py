@@ -13,18 +13,19 @@ from dataclasses import dataclass
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _UNITS = {
-    "s": "seconds",
-    "ns": "nanoseconds",
-    "bytes": "bytes",
-    "ratio": "ratio",
-    "1/s": "per_second",
-    "bytes/s": "bytes_per_second",
-    "hz": "hertz",
-    "w": "watts",
-    "j": "joules",
-    "celsius": "celsius",
+    "s": ("s", "seconds", 1.0),
+    "ns": ("ns", "seconds", 1e-9),
+    "bytes": ("bytes", "bytes", 1.0),
+    "ratio": ("ratio", "ratio", 1.0),
+    "1/s": ("per_s", "per_second", 1.0),
+    "bytes/s": ("bytes_per_s", "bytes_per_second", 1.0),
+    "hz": ("hz", "hertz", 1.0),
+    "w": ("w", "watts", 1.0),
+    "j": ("j", "joules", 1.0),
+    "celsius": ("celsius", "celsius", 1.0),
 }
-"""The word of a unit, which the name of a family with a unit must end with."""
+"""Of a unit of records: the end of names that have it, the word that a family's name must end with, and how
+many of that word's units it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +55,22 @@ def open_metrics(families: Iterable[Family]) -> str:
     # HELP runs Runs.
     runs{host="a\"b"} 3
     # EOF
+    >>> print(open_metrics([Family("p99_ns", "p99.", [Sample({}, 5e8, 1.5)], "ns")]), end="")
+    # TYPE p99_seconds gauge
+    # UNIT p99_seconds seconds
+    # HELP p99_seconds p99.
+    p99_seconds{} 0.5 1.500
+    # EOF
     """
     lines: list[str] = []
     for family in families:
         samples = [sample for sample in family.samples if math.isfinite(sample.value)]
         if not samples:
             continue
-        word = _UNITS.get(family.unit, "")
+        ending, word, factor = _UNITS.get(family.unit, ("", "", 1.0))
         name = _name(family.name)
-        if word and not name.endswith(f"_{word}"):
-            name = f"{name}_{word}"
+        if word:
+            name = f"{name.removesuffix(f'_{ending}').removesuffix(f'_{word}')}_{word}"
         lines.append(f"# TYPE {name} gauge")
         if word:
             lines.append(f"# UNIT {name} {word}")
@@ -71,7 +78,7 @@ def open_metrics(families: Iterable[Family]) -> str:
         for sample in samples:
             labels = ",".join(f'{_name(key)}="{_escaped(value)}"' for key, value in sample.labels.items())
             time = "" if sample.time_s is None else f" {sample.time_s:.3f}"
-            lines.append(f"{name}{{{labels}}} {sample.value:.17g}{time}")
+            lines.append(f"{name}{{{labels}}} {sample.value * factor:.17g}{time}")
     return "\n".join([*lines, "# EOF", ""])
 
 

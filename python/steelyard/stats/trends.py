@@ -6,10 +6,11 @@ of each session, and the changes with their ratio, interval and p value.
 A session is one draw: its results share what the day brought, and their median stands for it. Sessions are
 cut into segments of one level each by least squares over their normal scores, which no outlier dominates;
 the optimal cut into any number of segments is that of ``ruptures`` (Truong, Oudre, Vayatis: Selective review
-of offline change point detection methods, Signal Processing 167, 2020). One change more is believed when it
-explains more than in 98 % of series that have the changes so far and the same residuals in random order
-(after Bai and Perron's test of l against l + 1 breaks, Econometrica 66, 1998). Neighbouring sessions that
-resemble each other count for less: statistic and interval are scaled by (1 - r) / (1 + r), with r the
+of offline change point detection methods, Signal Processing 167, 2020). One change more, or
+two, are believed when they explain more than in 99 % of series that have the changes so far and the same
+residuals with random signs, so that noise may grow or shrink (after Bai and Perron's test of l against l + 1
+breaks, Econometrica 66, 1998, and Wu's wild bootstrap, Annals of Statistics 14, 1986). Neighbouring sessions
+that resemble each other count for less: statistic and interval are scaled by (1 - r) / (1 + r), with r the
 correlation of neighbours.
 
 Not here: which results belong to one series (``web.pages.trends``).
@@ -18,7 +19,7 @@ Not here: which results belong to one series (``web.pages.trends``).
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -32,7 +33,7 @@ MOST = 300
 _SHORTEST = 3
 """Sessions that a level lasts at least: fewer may be outliers."""
 _MOST_CHANGES = 12
-_PERMUTATIONS = 199
+_SERIES = 199
 _P_VALUE = 0.02
 _CONFIDENCE = 0.95
 _MOST_CORRELATION = 0.9
@@ -109,30 +110,44 @@ def _cuts(logs: Floats, seed: int) -> list[tuple[int, float]]:
         return []
     ends: list[int] = [len(scores)]
     p_values: dict[int, float] = {}
-    for count in range(_MOST_CHANGES):
-        if len(scores) < (count + 2) * _SHORTEST:
-            break
-        more = _segments(scores, count + 1)
-        observed = _statistic(scores, ends, more)
-        fitted = _fitted(scores, ends)
-        residuals = scores - fitted
-        as_large = 0
-        for _ in range(_PERMUTATIONS):
-            drawn = fitted + random.permutation(residuals)
-            null_ends = _segments(drawn, count) if count else [len(scores)]
-            as_large += _statistic(drawn, null_ends, _segments(drawn, count + 1)) >= observed
-        p_value = (as_large + 1) / (_PERMUTATIONS + 1)
-        if p_value > _P_VALUE:
-            break
+    while (found := _more(scores, ends, random)) is not None:
+        more, p_value = found
         # A cut may move a little where another is added: it keeps the p value by which it came.
-        for end in more[:-1]:
-            near = min(p_values, key=lambda known: abs(known - end), default=None)
-            known = near is not None and abs(near - end) < _SHORTEST
-            p_values[end] = (
-                max(p_values[near], p_values.get(end, 0.0)) if known and near is not None else p_value
-            )
+        p_values = {end: _known(p_values, end, p_value) for end in more[:-1]}
         ends = more
     return [(end, p_values[end]) for end in ends[:-1]]
+
+
+def _more(scores: Floats, ends: Sequence[int], random: np.random.Generator) -> tuple[list[int], float] | None:
+    """Return the segments with one change more, or two, and the p value; None where neither is believed.
+
+    A level that comes back takes two: with one alone hardly anything is explained.
+    """
+    fitted = _fitted(scores, ends)
+    residuals = scores - fitted
+    for added in (1, 2):
+        count = len(ends) - 1 + added
+        if count > _MOST_CHANGES or len(scores) < max((count + 1) * _SHORTEST, added * FEWEST):
+            return None
+        more = _segments(scores, count)
+        observed = _statistic(scores, ends, more)
+        as_large = 0
+        for _ in range(_SERIES):
+            drawn = fitted + residuals * random.choice((-1.0, 1.0), len(residuals))
+            fewer = _segments(drawn, len(ends) - 1) if len(ends) > 1 else ends
+            as_large += _statistic(drawn, fewer, _segments(drawn, count)) >= observed
+            p_value = (as_large + 1) / (_SERIES + 1)
+            if p_value > _P_VALUE / 2:
+                break
+        else:
+            return more, p_value
+    return None
+
+
+def _known(p_values: Mapping[int, float], end: int, p_value: float) -> float:
+    """Return the p value of the cut at ``end``: that of a known one near it, else ``p_value``."""
+    near = [known for known in p_values if abs(known - end) < _SHORTEST]
+    return p_values[min(near, key=lambda known: abs(known - end))] if near else p_value
 
 
 def _normal_scores(values: Floats) -> Floats:
@@ -184,7 +199,7 @@ def _correlation(residuals: Floats, segments: int) -> float:
         return 0.0
     r = float(residuals[1:] @ residuals[:-1]) / total
     # Each mean takes about (1 + 3 r) / n off (Kendall 1954); a cut that is chosen, as much again.
-    r += (2 * segments - 1) * (1 + 3 * r) / count
+    r += (3 * segments - 2) * (1 + 3 * r) / count
     return float(min(max(r, 0.0), _MOST_CORRELATION))
 
 

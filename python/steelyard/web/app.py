@@ -17,9 +17,10 @@ from http import HTTPStatus
 from typing import Any
 
 import anyio
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -61,6 +62,19 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
 
         return show
 
+    async def show_folder(request: Request) -> Response:
+        path = request.path_params["path"]
+        beginning, rest = await in_thread(partial(folder.page, context, path))
+
+        async def parts() -> AsyncIterator[str]:
+            yield beginning
+            try:
+                yield await in_thread(rest)
+            except SteelyardError as error:
+                yield _error_part(context, error)
+
+        return StreamingResponse(parts(), media_type="text/html")
+
     async def metrics(request: Request) -> Response:
         text = await in_thread(partial(api.open_metrics, context))
         return Response(text, media_type=api.OPEN_METRICS)
@@ -101,7 +115,7 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
     routes = [
         Route("/", home, methods=get),
         Route("/runs", page(_listing), methods=get),
-        Route(f"/runs/{{path:path}}/{PAGE}", page(_folder), methods=get),
+        Route(f"/runs/{{path:path}}/{PAGE}", show_folder, methods=get),
         Route(f"/runs/{{path:path}}/{folder.MACHINE}", page(_machine), methods=get),
         Route("/runs/{path:path}/live.json", document(_live), methods=get),
         Route("/runs/{path:path}", to_page, methods=get),
@@ -128,10 +142,6 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
 
 def _listing(context: Context, *, query: dict[str, Any]) -> str:
     return listing.page(context, _single(query))
-
-
-def _folder(context: Context, *, path: str, query: dict[str, Any]) -> bytes:
-    return folder.page(context, path)
 
 
 def _machine(context: Context, *, path: str, query: dict[str, Any]) -> str:
@@ -174,6 +184,17 @@ async def _on_bug(context: Context, request: Request, error: Exception) -> Respo
     traceback.print_exception(error, file=sys.stderr)
     text = "this page cannot be shown: the server's output says why"
     return _error(context, request, HTTPStatus.INTERNAL_SERVER_ERROR, text, "")
+
+
+def _error_part(context: Context, error: SteelyardError) -> str:
+    """Return what stands in a page that cannot be made, after its beginning."""
+    lines = [context.without_root(text) for text in (error.message, error.hint or "") if text]
+    said = Markup("").join(Markup('<p class="machine-line">{}</p>').format(line) for line in lines)
+    whole = Markup(
+        '<section id="result" class="hero"><h1 class="sad">This page cannot be shown</h1>{}</section>'
+        "</main></body></html>"
+    )
+    return str(whole.format(said))
 
 
 def _error(context: Context, request: Request, status: HTTPStatus, message: str, hint: str) -> Response:

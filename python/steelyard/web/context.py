@@ -59,16 +59,16 @@ class PageCache:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._pages: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._pages: OrderedDict[Hashable, str] = OrderedDict()
         self._bytes = 0
 
-    def get(self, key: Hashable, make: Callable[[], str]) -> bytes:
+    def get(self, key: Hashable, make: Callable[[], str]) -> str:
         """Return the page of ``key``, made where it is not there."""
         with self._lock:
             if key in self._pages:
                 self._pages.move_to_end(key)
                 return self._pages[key]
-        made = make().encode()
+        made = make()
         with self._lock:
             if key not in self._pages and len(made) <= self._most_bytes:
                 self._pages[key] = made

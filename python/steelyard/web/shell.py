@@ -5,8 +5,10 @@ In: an `Answer` or what a template shows. Out: the page's text. Not here: what p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from markupsafe import Markup
 
 from steelyard.report.answer import Answer
 from steelyard.report.answer.page import render
@@ -15,6 +17,7 @@ from steelyard.report.template import Site, template
 from steelyard.web.forms import Field
 
 PACKAGE = "steelyard.web"
+_MAIN = Markup("<main>")
 STATIC = "/static"
 ASSETS = Linked(STATIC, PACKAGE)
 PAGES = (
@@ -49,6 +52,21 @@ def answer_page(
     """
     more = {"form": list(form), "action": action, "submit": submit, "live": live, "links": list(links)}
     return render(answer, assets=ASSETS, site=site_of(here), name="page.html.j2", more=more)
+
+
+def in_two(title: str, here: str, make: Callable[[], str]) -> tuple[str, Callable[[], str]]:
+    """Return the beginning of a page that takes time to be made, and what makes the rest.
+
+    A browser shows the beginning at once. What goes wrong later can no longer change the status.
+    """
+    blank: dict[str, Any] = {"title": title, "eyebrow": "", "heading": "", "lines": [], "job": None, "links": []}
+    beginning = template_page("message.html.j2", here, blank).partition(_MAIN)[0]
+    waiting = Markup('{}<p class="reading" role="status">{}: reading its files</p>').format(_MAIN, title)
+
+    def rest() -> str:
+        return make().partition(_MAIN)[2]
+
+    return beginning + waiting, rest
 
 
 def template_page(name: str, here: str, content: Mapping[str, Any]) -> str:

@@ -70,7 +70,7 @@ CHECK = ["health", "--quick", "--part", "core_to_core", "--accept"]
         ("steelyard.records.io:fsync", 1),
         ("steelyard.bench.health.check:_follow", 1),
         ("steelyard.bench.health.check:stop", 1),
-        ("steelyard.cli.health:_judge", 1),
+        ("steelyard.bench.health.judging:judged", 1),
         ("steelyard._base.writing:replace", 2),
         ("steelyard.report.answer.page:write_page", 1),
         ("steelyard.cli.output:print_json", 1),

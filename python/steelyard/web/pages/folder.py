@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -13,22 +14,29 @@ from steelyard.report.template import PAGE
 from steelyard.web.context import Context
 from steelyard.web.pages import live
 from steelyard.web.roots import NotThereError, check_links, folder_at
-from steelyard.web.shell import answer_page
+from steelyard.web.shell import answer_page, in_two
 
 MACHINE = "machine.html"
 
 
-def page(context: Context, path: str) -> bytes:
-    """Return the page of the folder at ``path``."""
+def page(context: Context, path: str) -> tuple[str, Callable[[], str]]:
+    """Return the beginning of the page of the folder at ``path``, and what makes the rest.
+
+    Raises NotThereError where there is none.
+    """
     root = context.settings.root
     folder = folder_at(root, path)
     kind = kind_of(folder)
     if kind is None:
         raise NotThereError(f"there is no run at {path[:200]!r}")
     check_links(root, folder)
-    key = (path, _stamp(folder), _stamp(folder.parent))
+    return in_two(folder.name, "/runs", lambda: _page(context, folder, path, kind))
+
+
+def _page(context: Context, folder: Path, path: str, kind: Kind) -> str:
     if kind is Kind.RUN and live.is_running(folder):
-        return live.page(context, folder, path).encode()
+        return live.page(context, folder, path)
+    key = (path, _stamp(folder), _stamp(folder.parent))
     return context.pages.get(
         key, lambda: answer_page(answer_of(folder), "/runs", links=_links(folder, path, kind))
     )

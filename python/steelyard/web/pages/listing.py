@@ -19,6 +19,8 @@ from steelyard.web.shell import template_page
 
 WAIT_S = 0.1
 """How long a page waits for what changed since the last one; what takes longer is there at the next."""
+_MORE = ("kind", "processor", "since", "until", "members")
+"""Filters that are folded away unless one is used."""
 _COMPARABLE = (Kind.RUN.value, Kind.SUITE.value)
 _COLUMNS = (
     ("run", "name", True),
@@ -50,6 +52,7 @@ def page(context: Context, query: Mapping[str, str]) -> str:
             "notes": notes,
             "form": _form(context, asked),
             "filtered": bool(asked.query),
+            "more": any(name in _MORE for name in asked.query),
             "columns": [_column(asked, *column) for column in _COLUMNS],
             "rows": [_row(entry) for entry in rows.entries],
             "empty": "No run fits."
@@ -106,8 +109,8 @@ def _form(context: Context, asked: RunFilter) -> list[Field]:
     return [
         Field("search", "Words in names, machines, kernels and tags.", value=asked.search),
         Field("benchmark", "", value=asked.benchmark, choices=("", *choices("title"))),
-        Field("kind", "", value=asked.kind, choices=("", *(kind.value for kind in Kind))),
         Field("verdict", "", value=asked.verdict, choices=("", "valid", "suspect", "invalid")),
+        Field("kind", "", value=asked.kind, choices=("", *(kind.value for kind in Kind))),
         Field("processor", "", value=asked.processor, choices=("", *choices("processor"))),
         Field("since", "First day (UTC).", "date", asked.since),
         Field("until", "Last day (UTC).", "date", asked.until),
