@@ -71,6 +71,7 @@ WORDS = (
 
 KEPT = {
     ("python/steelyard/machine/checks/rule.py", 'UNKNOWN = "untold"'): "outcome in `machine check --json`",
+    ("docs/reference/schemas.md", "`untold`"): "the same in the page of its schema",
     ("python/steelyard/report/counters/document.py", '"told_by_perf": ['): "key of a report of counters",
 }
 

@@ -1,4 +1,6 @@
-"""Writes the generated documents: python -m steelyard.cli.manual [--reference FILE] [--packaged DIR].
+"""Writes the generated documents: python -m steelyard.cli.manual [--documents DIR] [--packaged DIR].
+
+``--documents DIR`` writes the pages of the reference (`docs/reference`) that are made of declarations.
 
 ``--packaged DIR`` writes man pages and completions where packages put them: ``DIR/share/man/man1`` and so on.
 """
@@ -8,7 +10,7 @@ import sys
 from pathlib import Path
 
 import steelyard
-from steelyard.cli.manual import bash, fish, man_page, pages, reference, zsh
+from steelyard.cli.manual import bash, documents, fish, man_page, pages, zsh
 
 
 def packaged() -> dict[str, str]:
@@ -27,11 +29,11 @@ def packaged() -> dict[str, str]:
 def main() -> int:
     """Write what is asked for; return the exit code."""
     parser = argparse.ArgumentParser(prog="steelyard.cli.manual", description="Write generated documents.")
-    parser.add_argument("--reference", type=Path, help="file of the reference in Markdown")
+    parser.add_argument("--documents", type=Path, help="folder of the reference in Markdown")
     parser.add_argument("--packaged", type=Path, help="folder of man pages and completions")
     chosen = parser.parse_args()
-    if chosen.reference:
-        chosen.reference.write_text(reference(pages()), encoding="utf-8")
+    for name, text in documents().items() if chosen.documents else ():
+        (chosen.documents / name).write_text(text, encoding="utf-8")
     for name, text in packaged().items() if chosen.packaged else ():
         path = chosen.packaged / name
         path.parent.mkdir(parents=True, exist_ok=True)
