@@ -29,8 +29,8 @@ these: `steelyard report RUN --json`.
 _RULES = """# Rules
 
 What `steelyard report` and `steelyard characterize` ask of a run: `make docs` writes this page from the
-rules, a test compares it. A rule is asked where the facts that it needs were measured. Its answer is a finding
-with evidence, or a note where it explains no share of the time.
+rules, a test compares it. A rule is asked where the facts that it needs were measured. Its answer is a
+finding with evidence, or a note where it explains no share of the time.
 """
 _CHECKS = """# Checks of a result
 

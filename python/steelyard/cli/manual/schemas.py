@@ -112,7 +112,7 @@ def _type(field: Schema, shared: Mapping[str, Schema], name: str) -> str:
         values = field.get("additionalProperties")
         return f"{_type(values, shared, name)} by name" if isinstance(values, Mapping) else "object"
     if isinstance(kind, list):
-        return " or ".join(_SIMPLE.get(one, one) for one in kind)
+        return " or ".join(_SIMPLE.get(str(one), str(one)) for one in kind)
     return _SIMPLE.get(str(kind), "anything")
 
 
