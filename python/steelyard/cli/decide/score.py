@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from steelyard.cli.output import examples
 from steelyard.cli.requests import command
 from steelyard.decide.ranking.request import ScoreRequest
+
+if TYPE_CHECKING:
+    from steelyard.decide.ranking.ranking import Ranking
+    from steelyard.report.answer import Answer
 
 _EXAMPLES = (
     "steelyard score latest",
@@ -34,10 +39,8 @@ def score_and_show(
     """Score one run or suite, or rank machines; return the exit code."""
     from steelyard._base import UsageError
     from steelyard._base.documents import Paged
-    from steelyard.cli.decide.sources import is_one_run, table_of
+    from steelyard.cli.decide.sources import is_one_run
     from steelyard.cli.output import command_line, page_of, print_json, show_answer
-    from steelyard.decide.ranking.ranking import rank
-    from steelyard.report.decide.score import answer
 
     if len(request.sources) == 1 and is_one_run(request.sources[0], request.runs):
         from steelyard.cli.reports import show_score
@@ -47,6 +50,20 @@ def score_and_show(
             flag = f"--{unused[0]}" if unused else "--report"
             raise UsageError(f"{flag} is for several machines", hint="steelyard report shows one run")
         return show_score(request.sources[0], request.runs, baseline=request.baseline, as_json=as_json)
+    found, made = answered(request, command_line())
+    if as_json:
+        print_json(Paged(found, page_of(made, report)))
+        return int(made.says_no)
+    return show_answer(made, report)
+
+
+def answered(request: ScoreRequest, command_line: str) -> tuple[Ranking, Answer]:
+    """Return machines in order, and how that is shown."""
+    from steelyard._base import UsageError
+    from steelyard.cli.decide.sources import table_of
+    from steelyard.decide.ranking.ranking import rank
+    from steelyard.report.decide.score import answer
+
     table = table_of(request)
     named = request.baseline
     baseline = None
@@ -60,8 +77,4 @@ def score_and_show(
             hint = f"machines: {', '.join(table.names[:LIST_AT_MOST])}; {error.hint}"
             raise UsageError(error.message, hint=hint) from error
     found = rank(table, request, baseline)
-    made = answer(found, command_line(), ", ".join(table.sources))
-    if as_json:
-        print_json(Paged(found, page_of(made, report)))
-        return int(made.says_no)
-    return show_answer(made, report)
+    return found, answer(found, command_line, ", ".join(table.sources))

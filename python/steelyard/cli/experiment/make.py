@@ -70,17 +70,31 @@ def experiment_and_show(
     elif request.plan:
         return show_plan(begin(request), request.out, as_json=as_json)
     else:
-        put_back()
-        experiment = begin(request)
-        if request.pilot is not None:
-            experiment = pilot_of(experiment, request.pilot)
-        folder = make_run_folder(request.out, f"experiment-{experiment.factor[:20]}", SystemClock())
-        experiment = experiment.model_copy(update={"experiment_id": folder.name})
-    workload = _workload(experiment, folder, interrupts := Interrupts())
-    with _service(experiment):
-        experiment, error = carry_out(folder, experiment, workload, interrupts)
+        folder, experiment = _begun(request)
+    experiment, error = _made(folder, experiment)
     code = show_experiment(folder, experiment, report, as_json=as_json)
     return code_of(folder, experiment, error, code, resume=RESUME)
+
+
+def made(request: ExperimentRequest) -> tuple[Path, Experiment, WorkloadFailedError | None]:
+    """Make a new experiment; return its folder, its record, and why an arm gave no value."""
+    folder, experiment = _begun(request)
+    return (folder, *_made(folder, experiment))
+
+
+def _begun(request: ExperimentRequest) -> tuple[Path, Experiment]:
+    put_back()
+    experiment = begin(request)
+    if request.pilot is not None:
+        experiment = pilot_of(experiment, request.pilot)
+    folder = make_run_folder(request.out, f"experiment-{experiment.factor[:20]}", SystemClock())
+    return folder, experiment.model_copy(update={"experiment_id": folder.name})
+
+
+def _made(folder: Path, experiment: Experiment) -> tuple[Experiment, WorkloadFailedError | None]:
+    workload = _workload(experiment, folder, interrupts := Interrupts())
+    with _service(experiment):
+        return carry_out(folder, experiment, workload, interrupts)
 
 
 def _check_own(folder: Path, experiment: Experiment) -> None:

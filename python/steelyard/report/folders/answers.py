@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from steelyard._base import RecordError, UsageError
 from steelyard.records import RunStatus, Suite, read
@@ -26,15 +26,43 @@ def answer_of(folder: Path, *, baseline: str | None = None) -> Answer:
 
     Raises UsageError for a folder without a record, RecordError for a record that cannot be read.
     """
-    kind = kind_of(folder)
-    if kind is None:
-        names = ", ".join(one.record for one in Kind)
-        raise UsageError(f"{folder} has no record of Steelyard", hint=f"a folder of one has {names}")
+    kind = _known_kind(folder)
     if kind is Kind.RUN:
         return _run(folder, baseline)
     if kind is Kind.SUITE:
         return _suite(folder, baseline)
     return _ANSWERS[kind](folder)
+
+
+def record_of(folder: Path) -> Any:
+    """Return the record of what ``folder`` holds; of a run that was killed one that says so.
+
+    Raises UsageError for a folder without a record, RecordError for a record that cannot be read.
+    """
+    from steelyard.bench import runs
+    from steelyard.bench.colocation import manifest
+    from steelyard.bench.health.check import load as load_check
+    from steelyard.bench.suites import suite
+    from steelyard.experiment import engine
+    from steelyard.tune import session
+
+    readers: dict[Kind, Callable[[Path], Any]] = {
+        Kind.RUN: runs.load,
+        Kind.SUITE: lambda path: suite.load(path)[0],
+        Kind.EXPERIMENT: engine.load,
+        Kind.TUNING: session.load,
+        Kind.COLOCATION: manifest.load,
+        Kind.HEALTH: lambda path: load_check(path).result,
+    }
+    return readers[_known_kind(folder)](folder)
+
+
+def _known_kind(folder: Path) -> Kind:
+    kind = kind_of(folder)
+    if kind is None:
+        names = ", ".join(one.record for one in Kind)
+        raise UsageError(f"{folder} has no record of Steelyard", hint=f"a folder of one has {names}")
+    return kind
 
 
 def _run(folder: Path, baseline: str | None) -> Answer:

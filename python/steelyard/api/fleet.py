@@ -1,0 +1,106 @@
+"""``open_store``: a fleet's store, and every query of it as a method.
+
+In: where the store is. Out: a `FleetStore`, whose methods are the queries of ``steelyard fleet``: their names
+with underscores, their options as keywords. Not here: the queries (``cli.fleet``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from steelyard.api.result import Result
+
+if TYPE_CHECKING:
+    from steelyard.cli.fleet.query import Query
+    from steelyard.fleet.answer import FleetAnswer
+    from steelyard.fleet.store.store import Store
+
+
+class FleetStore:
+    """A store that is open. A context manager: closing it frees the engine."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the engine."""
+        self._store.close()
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._store.url
+
+    @property
+    def queries(self) -> dict[str, str]:
+        """What can be asked: names, and what each shows."""
+        return {_attribute(name): _about(query) for name, query in _queries().items()}
+
+    def ask(self, name: str, **options: Any) -> Result[FleetAnswer[Any]]:
+        """Return the answer of a query, as ``ask("cpi specs")``.
+
+        Raises AttributeError for a query that is not there, TypeError for an option that it has not.
+        """
+        from steelyard.fleet.answer import FleetAnswer
+
+        query = _queries().get(name)
+        if query is None:
+            known = ", ".join(_queries())
+            raise AttributeError(f"no query {name!r} of a fleet's store: there are {known}")
+        answer = query.ask(self._store, **options)
+        found = FleetAnswer(self.url, self._store.engine.name, answer.result, self._store.problems)
+        return Result(found, answer)
+
+    def __getattr__(self, name: str) -> Callable[..., Result[FleetAnswer[Any]]]:
+        """Return the query of that name."""
+        query = next((one for one in _queries() if _attribute(one) == name), None)
+        if name.startswith("_") or query is None:
+            raise AttributeError(f"{type(self).__name__!r} has no query {name!r}: see .queries")
+
+        def ask(**options: Any) -> Result[FleetAnswer[Any]]:
+            return self.ask(query, **options)
+
+        ask.__name__ = name
+        ask.__doc__ = _queries()[query].ask.__doc__
+        return ask
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *map(_attribute, _queries())]
+
+
+def open_store(
+    url: str | os.PathLike[str], engine: str = "duckdb", *, first: str | None = None, last: str | None = None
+) -> FleetStore:
+    """Open the store of a fleet: a folder or ``s3://bucket/prefix``; for the days ``first`` to ``last`` only.
+
+    Raises EnvironmentLacksError where there is no store, RecordError for one of another major version,
+    UsageError for what is no engine or day.
+    """
+    from steelyard.cli.fleet.options import opened
+
+    return FleetStore(opened(os.fspath(url), engine, first, last))
+
+
+def _queries() -> dict[str, Query]:
+    from steelyard.cli.fleet.registry import queries
+
+    return queries()
+
+
+def _attribute(name: str) -> str:
+    return name.replace(" ", "_").replace("-", "_")
+
+
+def _about(query: Query) -> str:
+    return " ".join((query.ask.__doc__ or "").split("\n\n")[0].split())

@@ -1,0 +1,95 @@
+"""``run``, ``run_experiment`` and ``this_machine``: what measures.
+
+In: a benchmark or a suite, and options as on the command line. Out: the record that was written, read again.
+What a run tells while it lasts goes to standard error, as a command's does.
+
+``run_experiment`` and ``this_machine`` have names of two words because ``steelyard.experiment`` and
+``steelyard.machine`` are packages. Not here: how runs are made (``bench``, ``experiment``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steelyard._base import UsageError
+from steelyard.api.reading import Reading, read
+from steelyard.api.requests import request_of, with_options
+from steelyard.api.result import Result
+from steelyard.experiment.request.fields import ExperimentRequest
+
+if TYPE_CHECKING:
+    from steelyard.records import Machine
+
+_LEFT = ("words", "resume", "plan", "source", "variants")
+
+
+def run(
+    name: str,
+    *,
+    tier: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    hooks: tuple[str, ...] = (),
+    out: str | os.PathLike[str] = "runs",
+) -> Reading:
+    """Run a benchmark, or each of a suite, once; return what its folder holds.
+
+    ``settings`` are its parameters by name, ``tier`` is how long it runs (smoke, quick, standard, full), and
+    ``out`` is the folder of runs, in which it gets a new one.
+
+    Raises UsageError for names and settings that do not fit, EnvironmentLacksError where this machine lacks
+    something, WorkloadFailedError where the run failed.
+    """
+    from steelyard.bench.launch import execute
+    from steelyard.bench.request import RunRequest
+    from steelyard.cli.progress import shown
+    from steelyard.cli.run.make import errors_of
+
+    chosen = {key: _typed(value) for key, value in (settings or {}).items()}
+    request = RunRequest(name=name, tier=tier, chosen=chosen, hooks=tuple(hooks), out=Path(out))
+    with shown() as progress:
+        launched = execute(request, progress=progress)
+    errors = errors_of(launched)
+    if errors:
+        raise errors[0]
+    return read(launched.suite or launched.attempts[0].directory)
+
+
+@with_options(lambda: ExperimentRequest, without=_LEFT)
+def run_experiment(*words: str, **options: Any) -> Reading:
+    """Compare variants of a benchmark or of commands in interleaved trials until the difference is known.
+
+    ``words`` are a benchmark, an experiment in a file, or a command with places for the levels of a sweep.
+
+    Raises UsageError for what does not fit, WorkloadFailedError where an arm gave no value.
+    """
+    from steelyard.cli.experiment.make import made
+    from steelyard.experiment.request.file import read_file
+
+    request = request_of(ExperimentRequest, {"words": list(words), **options}, without=_LEFT[1:])
+    if len(request.words) == 1 and request.words[0].endswith(".toml"):
+        request = read_file(Path(request.words[0]), request)
+    folder, _, error = made(request)
+    if error is not None:
+        raise error
+    return read(folder)
+
+
+def this_machine() -> Result[Machine]:
+    """Return the inventory of this machine: processors, memory, NUMA, disks, network, kernel, firmware."""
+    from steelyard.cli.machine.inventory import find
+    from steelyard.machine.sources import LIVE
+    from steelyard.report.machine.views import machine_answer
+
+    machine = find(LIVE, Path("runs"))
+    return Result(machine, machine_answer(machine))
+
+
+def _typed(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise UsageError(f"{value!r} is no value of a setting", hint="give a text, a number or a truth value")
