@@ -66,7 +66,7 @@ def in_two(title: str, here: str, make: Callable[[], str]) -> tuple[str, Callabl
     def rest() -> str:
         return make().partition(_MAIN)[2]
 
-    return beginning + waiting, rest
+    return beginning + str(waiting), rest
 
 
 def template_page(name: str, here: str, content: Mapping[str, Any]) -> str:
