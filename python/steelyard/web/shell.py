@@ -59,8 +59,15 @@ def in_two(title: str, here: str, make: Callable[[], str]) -> tuple[str, Callabl
 
     A browser shows the beginning at once. What goes wrong later can no longer change the status.
     """
-    blank: dict[str, Any] = {"title": title, "eyebrow": "", "heading": "", "lines": [], "job": None, "links": []}
-    beginning = template_page("message.html.j2", here, blank).partition(_MAIN)[0]
+    blank: dict[str, Any] = {
+        "title": title,
+        "eyebrow": "",
+        "heading": "",
+        "lines": [],
+        "job": None,
+        "links": [],
+    }
+    beginning = template_page("message.html.j2", here, {**blank, "job": None}).partition(_MAIN)[0]
     waiting = Markup('{}<p class="reading" role="status">{}: reading its files</p>').format(_MAIN, title)
 
     def rest() -> str:

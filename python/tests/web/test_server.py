@@ -296,7 +296,8 @@ def test_every_fleet_query_has_a_page(tmp_path: Path) -> None:
         text = until_answered(server, "/fleet/top?by=category&job=&rows=5")
         assert "steelyard fleet top" in text
         assert server.get("/fleet/top?nonsense=1").status == 400
-        assert server.get("/fleet/top?rows=many").status == 400
+        assert "is no number" in server.text("/fleet/top?rows=many")
+        assert server.get("/api/v1/fleet/top?rows=many").status == 400
         assert server.get("/fleet/nothing").status == 404
         document = server.json("/api/v1/fleet/top?by=category")
         assert document["store"]
@@ -311,7 +312,7 @@ def until_answered(server: Served, path: str) -> str:
     while True:
         answer = server.get(path)
         text = answer.data.decode()
-        assert answer.status in (200, 422), (path, answer.status, text[:3000])
+        assert answer.status == 200, (path, answer.status, text[:3000])
         if "data-job=" not in text:
             return text
         job = re.search(r'data-job="([^"]+)"', text)

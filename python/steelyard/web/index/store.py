@@ -30,6 +30,8 @@ FILE = ".steelyard-index.sqlite"
 _VERSION = 1
 _FRESH_S = 1.0
 """How old what is known of the folders may be when it is asked for."""
+_FIRST_S = 2.0
+"""How long the first list waits for the folders to be read."""
 _BATCH = 200
 _MOST_POINTS = 20_000
 _COLUMNS = (
@@ -98,9 +100,14 @@ class Index:
         return self._waiting
 
     def refresh(self, *, most_s: float | None = None) -> None:
-        """Read what changed since the last time; give up waiting for another thread after ``most_s``."""
+        """Read what changed since the last time; give up waiting for another thread after ``most_s``.
+
+        The first time that takes a little longer: an empty list would be no answer.
+        """
         if self._clock() - self._scanned_s < _FRESH_S:
             return
+        if most_s is not None and self._scanned_s < 0:
+            most_s = max(most_s, _FIRST_S)
         if not self._scan.acquire(timeout=-1 if most_s is None else most_s):
             return
         try:

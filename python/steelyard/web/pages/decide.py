@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import UsageError, command_text
+from steelyard._base import SteelyardError, UsageError, command_text
 from steelyard._base.request import Field as RequestField
 from steelyard._base.request import options
 from steelyard.report.answer import Answer, Links, Section
@@ -111,9 +111,12 @@ def page(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> 
         about = f"Needs {one.needs.replace('_', ' ')}."
         said = Answer(one.name, one.about, [], lines=[about], eyebrow="decide", source="tables")
         return answer_page(said, HERE, form=form, action=action, submit="Decide")
-    found, waits = waiting.answered(
-        context, key_of(one, form), one.about, HERE, lambda watch: ask(context, one, form, watch)
-    )
+    try:
+        found, waits = waiting.answered(
+            context, key_of(one, form), one.about, HERE, lambda watch: ask(context, one, form, watch)
+        )
+    except SteelyardError as error:
+        found, waits = (None, waiting.refused(context, error, one.name, "decide")), ""
     if found is None:
         return waits
     return answer_page(found[1], HERE, form=form, action=action, submit="Decide")
@@ -202,7 +205,6 @@ def _results(context: Context, name: str, one: Decision) -> list[str]:
     """Return the results whose weights are sliders: those of a table that has few."""
     if not one.weights:
         return []
-    from steelyard._base import SteelyardError
     from steelyard.cli.decide.sources import table_of
     from steelyard.decide.request import TableRequest
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from steelyard._base import UsageError, command_text
+from steelyard._base import SteelyardError, UsageError, command_text
 from steelyard.cli.fleet.options import opened, with_aside
 from steelyard.cli.fleet.query import Query
 from steelyard.cli.fleet.registry import queries
@@ -67,13 +67,15 @@ def page(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> 
         about = f"Needs {' and '.join(missing)}."
         said = Answer(f"fleet {one.name}", _about(one), [], lines=[about], eyebrow="fleet")
         return answer_page(said, HERE, form=form, action=action, submit="Ask")
-    found, page_text = waiting.answered(
-        context, _key(one, form), f"fleet {one.name}", HERE, lambda watch: ask(context, one, form, watch)
-    )
+    try:
+        found, waits = waiting.answered(
+            context, _key(one, form), f"fleet {one.name}", HERE, lambda watch: ask(context, one, form, watch)
+        )
+    except SteelyardError as error:
+        found, waits = (waiting.refused(context, error, f"fleet {one.name}", "fleet"), None), ""
     if found is None:
-        return page_text
-    said, _ = found
-    return answer_page(said, HERE, form=form, action=action, submit="Ask")
+        return waits
+    return answer_page(found[0], HERE, form=form, action=action, submit="Ask")
 
 
 def document(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> Any:

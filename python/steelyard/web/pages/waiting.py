@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from steelyard._base import SteelyardError
+from steelyard.report.answer import Answer
 from steelyard.web.context import Context
 from steelyard.web.jobs import Job, NotYetError, Watch
 from steelyard.web.roots import NotThereError
@@ -25,6 +27,13 @@ def answered(
         return job.result(WAIT_S), ""
     except NotYetError:
         return None, _page(context, job)
+
+
+def refused(context: Context, error: SteelyardError, title: str, eyebrow: str) -> Answer:
+    """Return what a page with a form says of a question that has no answer."""
+    message, hint = context.without_root(error.message), context.without_root(error.hint or "")
+    lines = [f"{hint[:1].upper()}{hint[1:]}."] if hint else []
+    return Answer(title, f"{message[:1].upper()}{message[1:]}", [], lines=lines, eyebrow=eyebrow)
 
 
 def state(context: Context, *, job: str, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
