@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
+from urllib.parse import unquote
 
 from steelyard import __version__
 from steelyard._base import SteelyardError, read_regular, schemas_dir
@@ -61,7 +62,7 @@ def run(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) -> d
 
 def compared(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return what differs between runs."""
-    return said(compare.answer(context, list(query.get("run", ()))))
+    return said(compare.answer(context, [unquote(path) for path in query.get("run", ())]))
 
 
 def trend(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:

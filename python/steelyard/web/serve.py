@@ -5,6 +5,7 @@ In: a request. Out: the exit code once it is interrupted. Not here: flags (``cli
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import secrets
 import socket
@@ -59,7 +60,8 @@ def serve(request: ServeRequest, given: Collection[str]) -> int:
     print(f"http://{name}:{port}/runs{query}", flush=True)
     if not sys.stdout.isatty():
         print("steelyard: serving; an interrupt ends it", file=sys.stderr)
-    with listener:
+    # An interrupt is how it ends.
+    with listener, contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
     return int(ExitCode.OK)
 

@@ -84,6 +84,7 @@ def served(root: Path, *options: str) -> Iterator[Served]:
             process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert "Traceback" not in said, said
+    assert process.returncode == 0
 
 
 def write_all(folder: Path) -> Mapping[str, str]:

@@ -30,6 +30,7 @@ def page_of(browser: Browser, server: Served, **options: Any) -> Iterator[Page]:
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
+    page.on("response", lambda answer: said.append(answer.url) if answer.status >= 400 else None)
     yield page
     context.close()
     assert said == []

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 from steelyard._base import SteelyardError, UsageError, command_text
 from steelyard.bench import runs
@@ -26,7 +27,7 @@ _EARLIER = 12
 
 def page(context: Context, *, query: Mapping[str, Sequence[str]]) -> str:
     """Return the page of the runs that ``run`` names, or of one and the ``earlier`` one like it."""
-    paths = list(query.get("run", ()))
+    paths = [unquote(path) for path in query.get("run", ())]
     if not paths:
         said = {
             "title": "Compare",

@@ -81,7 +81,7 @@ def _links(folder: Path, path: str, kind: Kind) -> list[tuple[str, str]]:
         found.append(("Machine", MACHINE))
     if kind in (Kind.RUN, Kind.SUITE):
         found.append(
-            ("Compare with the one before", f"/compare?{urlencode({'run': path, 'with': 'earlier'})}")
+            ("Compare with the one before", f"/compare?{urlencode({'run': quote(path), 'with': 'earlier'})}")
         )
     found.append(("Figures as JSON", f"/api/v1/runs/{quote(path)}"))
     return found

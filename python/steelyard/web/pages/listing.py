@@ -85,7 +85,8 @@ def _row(entry: Entry) -> dict[str, Any]:
     is_over = entry.status == "complete"
     machine = [entry.processor, f"{entry.cpus} CPUs" if entry.cpus else "", entry.host]
     return {
-        "path": entry.path,
+        # A page has no control characters: a name with one would be another name.
+        "path": quote(entry.path),
         "href": address(entry.path),
         "title": entry.title,
         "kind": " ".join(filter(None, (entry.kind, entry.tier))),
