@@ -32,8 +32,12 @@ UNUSED = {
     "pygments": ("lexers/[!_]*.py",),
     "scipy": ("datasets", "fftpack", "io", "misc", "odr"),
 }
-# What others of the environment load nevertheless: pytest colours differences and Python.
-LOADED = {"pygments": ("lexers/diff.py", "lexers/python.py")}
+# What others of the environment load nevertheless: pytest colours differences and Python, Sphinx all.
+LOADED = {
+    "pygments": ("lexers/*.py",)
+    if importlib.util.find_spec("sphinx")
+    else ("lexers/diff.py", "lexers/python.py")
+}
 # The same library under three names, since a wheel cannot hold links.
 SAME = {"pyarrow": ("libarrow_python*.so", "libarrow_python*.so.*")}
 # Libraries that two packages bring, each in its own folder; their names hold a hash of their content.
