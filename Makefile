@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/.tools/bin:$(PATH)
 # Images for containers often set it, and every start of Python then compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run build build-dev test test-rust test-python test-servers test-slow test-changed test-all lint lint-rust lint-python bench truth schemas docs lock fuzz dist clean
+.PHONY: run build build-dev test test-rust test-python test-servers test-slow test-changed test-all lint lint-rust lint-python bench truth schemas docs site lock fuzz dist clean
 
 # Weighs this machine: a table here, a report in runs/.
 run: build
@@ -84,9 +84,14 @@ schemas: build
 	$(BIN)/python -m steelyard.cli.fleet.schemas
 	$(BIN)/python -m steelyard.cli.schemas
 
-# Writes the reference of the commands again from their declarations.
+# Writes the pages of the reference again that are made of declarations.
 docs: build
-	$(BIN)/python -m steelyard.cli.manual --reference docs/reference/commands.md
+	$(BIN)/python -m steelyard.cli.manual --documents docs/reference
+	$(BIN)/python -m steelyard.machine.checks.reference
+
+# Builds the documentation as a site of static files in site/, which needs no network and no server.
+site: build-dev
+	$(BIN)/python scripts/site
 
 # Resolves the Python dependencies anew: hashes, no hosts.
 lock:

@@ -93,6 +93,7 @@ TABLE = (
         50,
         ("crates/kernel/", "crates/probe/", "python/steelyard/numa/", f"{EXECUTABLES}numa_machine/"),
     ),
+    Slow("python/tests/docs/test_site.py", 60, ("docs/", "scripts/site/", "python/tests/docs/")),
     Slow(f"{EXECUTABLES}test_live_interference.py", 60, ("crates/agent/", f"{EXECUTABLES}live_groups.py")),
     Slow(f"{EXECUTABLES}test_fleet_guide.py", 70, ("docs/guides/fleet.md", "crates/agent/", *FLEET)),
     Slow(f"{EXECUTABLES}load/test_load_cql.py", 45, ("crates/load/src/codec/cql/", "workloads/cassandra/")),

@@ -7,6 +7,7 @@ that several share.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -57,11 +58,20 @@ def _shared(schemas: Any) -> dict[str, Schema]:
     for schema in schemas:
         for name, one in schema.get("$defs", {}).items():
             seen[name].append(one)
-    return {
+    shared = {
         name: found[0]
         for name, found in seen.items()
         if len(found) > 1 and len({json.dumps(one, sort_keys=True) for one in found}) == 1
     }
+    # What refers to a type that differs between schemas differs with it.
+    while lost := [name for name, one in shared.items() if not _refers_to(one) <= shared.keys()]:
+        for name in lost:
+            del shared[name]
+    return shared
+
+
+def _refers_to(schema: Schema) -> set[str]:
+    return set(re.findall(r'"#/\$defs/([^"]+)"', json.dumps(schema)))
 
 
 def _first(schema: Schema) -> str:
