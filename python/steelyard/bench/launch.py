@@ -96,6 +96,7 @@ def plan(request: RunRequest, machine: Machine) -> list[Plan]:
         for name, benchmark in zip(names, benchmarks, strict=True)
     }
     asked = by_benchmark(request.settings, declared, owner=request.name)
+    request.check_tags()
     if request.repeat < 1:
         raise UsageError(f"--repeat {request.repeat}: allowed is 1..")
     for entry in declarations:
@@ -295,6 +296,7 @@ def _one(
         suite=planned.suite,
         tier=planned.tier,
         series=series,
+        tags=request.tags,
         version=steelyard.__version__,
         command=command_line(request, planned, seed),
         parameters={

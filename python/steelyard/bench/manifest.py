@@ -11,7 +11,7 @@ Not here: deciding what happens.
 import contextlib
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -73,6 +73,7 @@ class Manifest:
         command: list[str],
         parameters: Mapping[str, Parameter],
         cpus: Cpus,
+        tags: Sequence[str] = (),
     ) -> "Manifest":
         """Write the first manifest of a run whose folder exists and is its own."""
         run = Run(
@@ -81,6 +82,7 @@ class Manifest:
             suite=suite,
             tier=tier,
             series=series,
+            tags=list(tags),
             status=RunStatus.RUNNING,
             steelyard_version=version,
             command=command,

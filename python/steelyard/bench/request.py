@@ -14,6 +14,7 @@ from steelyard._base.request import Option
 from steelyard.bench.options import RUNS, Chosen, Hooks, LoadCpus, Out, ServerCpus, Tier
 
 DEFAULT_SUITE = "quick"
+MOST_TAG_LETTERS = 100
 HOSTS = "hosts"
 """Parameter of the hosts that make the load."""
 SetLimits = Annotated[
@@ -46,6 +47,10 @@ class RunRequest:
         Sequence[str],
         Option("Make the load on this host, over ssh; repeatable.", flag="--host", metavar="HOST"),
     ] = ()
+    tags: Annotated[
+        Sequence[str],
+        Option("Tag of the runs, such as nightly or commit=ab12; repeatable.", flag="--tag", metavar="TAG"),
+    ] = ()
     plan: Annotated[bool, Option("Show the CPUs and memory of each process, and run nothing.", anew=True)] = (
         False
     )
@@ -63,6 +68,14 @@ class RunRequest:
     out: Out = RUNS
     goes_on: Path | None = None
     """Directory of the suite that goes on."""
+
+    def check_tags(self) -> None:
+        """Raise UsageError for a tag that no list could show."""
+        for tag in self.tags:
+            if not tag.strip() or not tag.isprintable() or "," in tag or len(tag) > MOST_TAG_LETTERS:
+                raise UsageError(
+                    f"--tag {tag[:MOST_TAG_LETTERS]!r}: a tag has 1 to {MOST_TAG_LETTERS} letters, no comma"
+                )
 
     @property
     def settings(self) -> Mapping[str, str]:

@@ -108,7 +108,7 @@ class Run(Record):
     """The manifest of one execution: ``run.json``."""
 
     KIND: ClassVar[str] = "run"
-    VERSION: ClassVar[str] = "1.2"
+    VERSION: ClassVar[str] = "1.3"
 
     schema_version: str = Field(default=VERSION, pattern=r"^\d+\.\d+$")
     run_id: str = Field(description="Unique name, also of the directory")
@@ -116,6 +116,9 @@ class Run(Record):
     suite: str | None = Field(default=None, description="The suite it ran in, null when it ran alone")
     tier: str = Field(description="`smoke`, `quick`, `standard` or `full`")
     series: Series = Field(description="The repeats it belongs to")
+    tags: list[str] = Field(
+        default_factory=list, description="Words that it is found by, such as `commit=ab12` (from 1.3)"
+    )
     status: RunStatus = Field(description="Status")
     status_reason: str | None = Field(default=None, description="Why it is incomplete, null otherwise")
     steelyard_version: str = Field(description="Version of Steelyard")

@@ -212,3 +212,14 @@ def test_a_wrong_query_is_refused_in_one_line(bad: dict[str, str]) -> None:
     with pytest.raises(UsageError) as refused:
         RunFilter.of(bad)
     assert "\n" not in refused.value.message
+
+
+def test_runs_are_found_by_their_tags(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", changes={"tags": ["nightly", "commit=4f1c09"]})
+    write_run(tmp_path / "b", changes={"tags": ["night"]})
+    index = index_of(tmp_path)
+    assert paths(index, tag="night") == ["b"], "a tag is a whole word"
+    assert paths(index, tag="commit=4f1c09") == ["a"]
+    assert paths(index, search="4f1c") == ["a"]
+    assert index.rows(RunFilter(tag="nightly")).entries[0].tags == ("nightly", "commit=4f1c09")
+    index.close()

@@ -16,7 +16,7 @@ from pathlib import Path
 from steelyard._base import RecordError, SteelyardError, read_regular
 from steelyard.bench import declaration, runs
 from steelyard.bench.health.check import FOLDER as HEALTH
-from steelyard.records import Colocation, HealthResult, Metric, Run, Suite, read
+from steelyard.records import Colocation, HealthResult, Metric, Run, read
 from steelyard.records.experiment import Experiment
 from steelyard.records.tuning import Tuning
 from steelyard.report.folders.kinds import Kind, kind_of
@@ -113,7 +113,7 @@ def _run(folder: Path, path: str, parent: str) -> Entry:
         cpus,
         kernel,
         run.steelyard_version,
-        (),
+        tuple(run.tags),
         run.metrics,
     )
 
@@ -128,7 +128,7 @@ def main_result(run: Run) -> tuple[str, Metric | None]:
 def _suite(folder: Path, path: str, parent: str) -> Entry:
     from steelyard.bench.suites.suite import level_of, load
 
-    suite: Suite = load(folder)[0]
+    suite, member_runs = load(folder)
     levels = [level for member in suite.members if (level := level_of(member)) is not None]
     score = suite.overall.score if suite.overall is not None else None
     member = next((path.parent for path in sorted(folder.glob(f"*/{_MACHINE}"))), folder)
@@ -151,6 +151,7 @@ def _suite(folder: Path, path: str, parent: str) -> Entry:
         cpus,
         kernel,
         suite.steelyard_version,
+        tuple(dict.fromkeys(tag for _, run in member_runs for tag in run.tags)),
     )
 
 
