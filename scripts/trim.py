@@ -19,7 +19,21 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-PACKAGES = ("duckdb", "ibis", "numpy", "pandas", "pyarrow", "pygments", "scipy")
+PACKAGES = (
+    *(
+        "cryptography",
+        "duckdb",
+        "ibis",
+        "narwhals",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "pygments",
+        "ruptures",
+        "scipy",
+    ),
+    "sklearn",
+)
 TESTS = ("**/tests", "**/_test_*.so", "**/_ctest.*.so", "**/_cytest.*.so")
 SOURCES = ("**/*.a", "**/*.c", "**/*.h", "**/*.pxd", "**/*.pxi", "**/*.pyx", "**/include")
 UNUSED = {
@@ -31,6 +45,7 @@ UNUSED = {
     # Rich loads the package and colours no source text here.
     "pygments": ("lexers/[!_]*.py",),
     "scipy": ("datasets", "fftpack", "io", "misc", "odr"),
+    "sklearn": ("datasets/data", "datasets/descr", "datasets/images"),
 }
 # What others of the environment load nevertheless: pytest colours differences and Python, Sphinx all.
 LOADED = {
