@@ -172,6 +172,14 @@ def _column(table: MachineTable | None, request: SizeRequest, measured: Measured
     rates = [column for column in table.results if column.unit == "1/s"]
     if measured.curves or measured.loads:
         return None
+    if not table.results:
+        lost = [
+            f": {name} of {one.name}: {why}" for one in table.machines for name, why in one.missing.items()
+        ]
+        raise UsageError(
+            f"no machine has a result{lost[0] if lost else ''}",
+            hint="give valid runs, or a table with numbers, or --curve",
+        )
     if len(rates) != 1:
         names = ", ".join(column.name for column in rates[:6]) or "none is per second"
         raise UsageError(

@@ -275,6 +275,12 @@ def test_a_sweep_of_memory_without_an_edge_says_why(rates: list[float], why: str
         (Measured(), csv_table("machine,a_per_s,b_per_s\nA,1,2\n"), RATE, "2 results of the table may be"),
         (
             Measured(),
+            csv_table("machine,a_per_s\nA,\n"),
+            RATE,
+            "no machine has a result",
+        ),
+        (
+            Measured(),
             csv_table("machine,a_per_s,p50_ms\nA,1,2\n"),
             SizeRequest(demand="9", latency_limit="5ms"),
             "the table has no p99 latency",
