@@ -1,9 +1,11 @@
 """Links between documents and to their sections lead somewhere, and the commands in them exist."""
 
+import importlib.util
 import re
 import shlex
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -40,6 +42,31 @@ def anchors(path: Path) -> set[str]:
         count = found[slug] = found.get(slug, -1) + 1
         made.add(f"{slug}-{count}" if count else slug)
     return made
+
+
+@pytest.fixture(scope="module")
+def staging() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("staging", ROOT / "scripts/site/staging.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_links_of_the_site_lead_to_its_pages(staging: ModuleType, tmp_path: Path) -> None:
+    staging.stage(tmp_path, {"choose": "A choice"})
+    index = (tmp_path / "index.md").read_text()
+    assert "[Architecture](project/ARCHITECTURE.md)" in index
+    for name in ("guides/size", "reference/rules", "getting-started", "project/CHANGELOG", "journal/README"):
+        assert re.search(rf"^{name}$", index, re.MULTILINE), "the sidebar lacks it"
+    agent = (tmp_path / "reference/agent.md").read_text()
+    assert "](schemas.md#cpi_specs)" in agent
+    assert "](../" not in (tmp_path / "truth.md").read_text()
+    assert 'href="examples/choose.html"' in (tmp_path / "gallery.md").read_text()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.md")}
+    staging.stage(tmp_path, {"choose": "A choice"})
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.md")} == before
 
 
 @pytest.mark.parametrize("name", NAMES)
