@@ -17,7 +17,7 @@ import steelyard
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench.options import RUNS
 from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
-from steelyard.cli import export, numa, serve
+from steelyard.cli import export, mcp, numa, serve
 from steelyard.cli.commands import Commands, use_commands
 from steelyard.cli.decide import baseline, choose, fidelity, project, score, size
 from steelyard.cli.experiment import command as experiment
@@ -311,6 +311,7 @@ project.add_project(app)
 score.add_score(app)
 export.add_export(app)
 serve.add_serve(app)
+mcp.add_mcp(app)
 app.add_typer(baseline.app, name="baseline")
 app.add_typer(inventory.app, name="machine")
 app.add_typer(profile.app, name="profile")

@@ -38,12 +38,14 @@ DEPENDS = {
     "--force": "what is replaced",
     "--from": "from when, or from which file",
     "--guard": "a change that may be seen, or a bound that ends a trial",
+    "--host": "where the load is, or where to listen",
     "--hz": "what is said of the default",
     "--interval": "of a measurement, in time, or of a share",
     "--job": "one or several",
     "--lower-is-better": "what has such a metric",
     "--metric": "what has metrics",
     "--ops": "a program that is started, or a service that runs",
+    "--name": "of a machine, or of a server",
     "--out": "what goes there",
     "--pid": "what is done with the process",
     "--plan": "what is planned: a placement, events to count, or blocks",
@@ -60,6 +62,7 @@ DEPENDS = {
     "--store": "whether it is new",
     "--suite": "of runs, or of results",
     "--weight": "of which mean",
+    "--table": "of a store, or of machines",
     "--to": "until when, or in which format",
     "--window": "of what",
     "--workload": "one or several",
@@ -103,8 +106,8 @@ def test_output_flags_are_the_same_words_for_the_same_things(name: str) -> None:
     for flag in OUTPUT.keys() & found.keys():
         option = found[flag]
         assert option.is_flag if OUTPUT[flag] is None else option.metavar == OUTPUT[flag], flag
-    # It hands its arguments on, to a program with the same flag.
-    if name != "steelyard top":
+    # One hands its arguments on, to a program with the same flag; the others serve, and print no result.
+    if name not in ("steelyard top", "steelyard serve", "steelyard mcp"):
         assert {"--json", "--format"} <= set(found)
 
 
@@ -137,7 +140,7 @@ def test_help_begins_with_a_verb(name: str) -> None:
 VERBS = {
     *("Install", "Run", "List", "Show", "Score", "Check", "Find", "Compare", "Record"),
     *("Add", "Count", "Rank", "Join", "Remove", "Import", "Measure", "Place", "Simulate", "Write"),
-    *("Try", "Set", "Undo", "Project", "Make"),
+    *("Try", "Set", "Undo", "Project", "Make", "Serve"),
 }
 
 

@@ -1,0 +1,53 @@
+"""``steelyard mcp`` as the parser has it. Not here: the server (``agents``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard._base.request import Option
+from steelyard.cli.output import examples
+from steelyard.cli.requests import command
+
+_EXAMPLES = (
+    "steelyard mcp runs",
+    "steelyard mcp runs --store STORE --table servers.csv",
+    "steelyard mcp runs --allow-run --budget 600",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpRequest:
+    """What agents may ask, and how long they may measure."""
+
+    runs: Annotated[Path, Option("Folder of runs.", metavar="RUNS", is_argument=True)] = Path("runs")
+    store: Annotated[
+        str | None, Option("Store of a fleet: a folder or s3://bucket/prefix.", metavar="STORE")
+    ] = None
+    tables: Annotated[
+        Sequence[Path],
+        Option(
+            "CSV file of machines and results, for decisions; repeatable.", flag="--table", metavar="FILE"
+        ),
+    ] = ()
+    allow_run: Annotated[bool, Option("Let agents run benchmarks on this machine.")] = False
+    budget: Annotated[
+        float,
+        Option(
+            "With --allow-run: seconds that all benchmarks of the session may take.",
+            metavar="SECONDS",
+            least=1,
+            most=86_400,
+        ),
+    ] = 300.0
+
+
+def add_mcp(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    about = "Serve runs, profiles, a fleet and decisions to agents, over the Model Context Protocol on stdio."
+    made = command(McpRequest, "steelyard.agents.server:serve", about, report=None, has_json=False)
+    app.command("mcp", epilog=examples(*_EXAMPLES))(made)
