@@ -28,7 +28,7 @@ from steelyard.analyze.scaling.curve import (
 from steelyard.analyze.scaling.machine import topology_of
 from steelyard.analyze.scaling.measured import in_base_units, parse_curve
 from steelyard.decide.sizing.curves import LoadSweep, MemorySweep, SizeCurve
-from steelyard.decide.sizing.making import Measured
+from steelyard.decide.sizing.sources import Measured
 from steelyard.experiment import engine
 from steelyard.experiment.answers import values_by_arm
 from steelyard.experiment.design import is_curve

@@ -15,7 +15,6 @@ Not here: reading (``cli.decide.size``), words (``report.decide.size``).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -33,7 +32,6 @@ from steelyard.decide.choice.economics import (
 from steelyard.decide.choice.request import number_of, share_in
 from steelyard.decide.sizing.curves import (
     LoadSweep,
-    MemorySweep,
     SizeCurve,
     Throughput,
     at_cpus,
@@ -41,6 +39,14 @@ from steelyard.decide.sizing.curves import (
 )
 from steelyard.decide.sizing.request import SizeRequest, quantity_in
 from steelyard.decide.sizing.results import Edge, Point, Size, Sizing, SweepPoint
+from steelyard.decide.sizing.sources import (
+    Measured,
+    check_latency,
+    check_sources,
+    latency_columns,
+    named_in,
+    throughput_column,
+)
 from steelyard.decide.tables.model import MachineTable, MeasuredMachine, ResultColumn
 from steelyard.stats.scaling.choice import Kind
 from steelyard.stats.scaling.curve import CurveFit
@@ -51,15 +57,6 @@ FITTED = 24
 ABOUT = 0.02
 """Costs that are so near to the least are about the same: fewer machines are better then."""
 LATENCIES = ("p99", "p50", "mean")
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What was read of machines beside the table."""
-
-    curves: Sequence[SizeCurve] = ()
-    loads: Sequence[LoadSweep] = ()
-    memories: Sequence[MemorySweep] = ()
 
 
 @dataclass(frozen=True)
@@ -82,10 +79,10 @@ def size(measured: Measured, table: MachineTable | None, request: SizeRequest) -
     asked = _asked(request)
     machines = {} if table is None else {machine.name: machine for machine in table.machines}
     check_bounds(machines.values())
-    column = _column(table, request, measured)
+    column = throughput_column(table, request, measured)
     measured = _of_the_only_machine(measured, machines)
-    _check_sources(measured, column, machines)
-    _check_latency(measured, table, asked)
+    check_sources(measured, column, machines)
+    check_latency(measured, table, None if asked.limit_ns is None else asked.latency)
     memory, memory_source, edges, without = _memory(measured, asked)
     asked = replace(asked, memory=memory)
     chosen, left = _cheapest(measured.curves, machines, request)
@@ -99,7 +96,7 @@ def size(measured: Measured, table: MachineTable | None, request: SizeRequest) -
         if why is not None:
             without[curve.machine or curve.source] = why
     found += [_of_load(sweep, machines.get(sweep.machine), asked) for sweep in measured.loads]
-    with_curve = _named(measured)
+    with_curve = named_in(measured)
     if table is not None and column is not None:
         others = [machine for machine in table.machines if machine.name not in with_curve]
         found += [_of_table(machine, table, column, asked) for machine in others]
@@ -154,68 +151,6 @@ def _asked(request: SizeRequest) -> _Asked:
     )
 
 
-def _column(table: MachineTable | None, request: SizeRequest, measured: Measured) -> ResultColumn | None:
-    """Return the table's result that is the throughput, None where the table is of machine types only."""
-    if table is None:
-        if request.workload is not None:
-            raise UsageError(
-                f"--workload {request.workload}: no table has it", hint="give a CSV file or runs"
-            )
-        return None
-    if request.workload is not None:
-        column = table.column(request.workload)
-        if column.better == "lower" or column.unit == "s":
-            raise UsageError(
-                f"--workload {column.name}: less of it is better, it is no throughput", hint="name a rate"
-            )
-        return column
-    rates = [column for column in table.results if column.unit == "1/s"]
-    if measured.curves or measured.loads:
-        return None
-    if not table.results:
-        lost = [
-            f": {name} of {one.name}: {why}" for one in table.machines for name, why in one.missing.items()
-        ]
-        raise UsageError(
-            f"no machine has a result{lost[0] if lost else ''}",
-            hint="give valid runs, or a table with numbers, or --curve",
-        )
-    if len(rates) != 1:
-        names = ", ".join(column.name for column in rates[:6]) or "none is per second"
-        raise UsageError(
-            f"{len(rates)} results of the table may be the throughput", hint=f"--workload NAME: {names}"
-        )
-    return rates[0]
-
-
-def _check_sources(
-    measured: Measured, column: ResultColumn | None, machines: Mapping[str, MeasuredMachine]
-) -> None:
-    if not measured.curves and not measured.loads and column is None:
-        raise UsageError(
-            "nothing says what a machine does", hint="give --curve, or a table with --workload NAME"
-        )
-    if not machines:
-        return
-    named = _named(measured) - {""}
-    if named and not named & set(machines):
-        raise UsageError(
-            f"no machine of the table has a curve: {', '.join(sorted(named)[:3])}",
-            hint=f"name it as in the table: {', '.join(list(machines)[:3])}",
-        )
-
-
-def _check_latency(measured: Measured, table: MachineTable | None, asked: _Asked) -> None:
-    """Raise UsageError for a limit of a latency that nothing has."""
-    if asked.limit_ns is None or measured.curves or measured.loads or table is None:
-        return
-    if not _latency_columns(table, asked.latency):
-        raise UsageError(
-            f"--latency-limit: the table has no {asked.latency} latency",
-            hint=f"call its column latency_{asked.latency}_ms, or choose another with --latency",
-        )
-
-
 def _of_the_only_machine(measured: Measured, machines: Mapping[str, MeasuredMachine]) -> Measured:
     """Return curves and sweeps without a name as those of the table's only machine."""
     if len(machines) != 1:
@@ -238,11 +173,6 @@ def _sweeps(measured: Measured, latency: str) -> Iterator[SweepPoint]:
         for at, level in enumerate(load.levels):
             worst = None if known is None else max(known[at], default=None)
             yield SweepPoint(load.machine or load.source, "load", level, fmean(load.throughput[at]), worst)
-
-
-def _named(measured: Measured) -> set[str]:
-    """Return the machines that have a curve or a sweep."""
-    return {curve.machine for curve in measured.curves} | {sweep.machine for sweep in measured.loads}
 
 
 def _memory(measured: Measured, asked: _Asked) -> tuple[float | None, str, list[Edge], dict[str, str]]:
@@ -330,24 +260,12 @@ def _of_table(machine: MeasuredMachine, table: MachineTable, column: ResultColum
     else:
         throughput = of_repeats(found.sessions, asked.noise)
     cpus = _cpus(machine)
-    named = _latency_columns(table, asked.latency)
+    named = latency_columns(table, asked.latency)
     latency = None
     if named and (seen := machine.results.get(named[0])) is not None:
         latency = 1e9 * max(seen.values)
     why = f"no column latency_{asked.latency}_ms"
     return _made(machine.name, machine, cpus, throughput, latency, why, (cpus, 1.0), asked)
-
-
-def _latency_columns(table: MachineTable, latency: str) -> list[str]:
-    """Return results that are this latency: ``latency_p99_ms``, ``Latency p99 (ms)`` or ``p99_ms``."""
-    return [
-        each.name
-        for each in table.results
-        if each.unit == "s"
-        and (words := re.split(r"[^a-z0-9]+", each.name.lower()))
-        and latency in words
-        and (latency != "mean" or "latency" in words)
-    ]
 
 
 def _cpus(machine: MeasuredMachine) -> int | None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from steelyard._base import UsageError
 from steelyard.cli.decide.curves import measured_in
 from steelyard.decide.sizing.curves import LoadSweep, MemorySweep, SizeCurve, of_repeats
-from steelyard.decide.sizing.making import FITTED, Measured, size
+from steelyard.decide.sizing.making import FITTED, size
 from steelyard.decide.sizing.request import SizeRequest, quantity_in
 from steelyard.decide.sizing.results import Sizing
+from steelyard.decide.sizing.sources import Measured
 from steelyard.decide.tables import MachineTable, read_table
 from steelyard.stats.scaling.choice import Topology
 from tests.decide.choice.tables import csv_table

@@ -8,7 +8,8 @@ from playwright.sync_api import Browser
 from steelyard.decide.choice.making import choose, improve
 from steelyard.decide.choice.request import ChooseRequest
 from steelyard.decide.sizing.curves import LoadSweep, MemorySweep
-from steelyard.decide.sizing.making import Measured, size
+from steelyard.decide.sizing.making import size
+from steelyard.decide.sizing.sources import Measured
 from steelyard.report.answer import Answer
 from steelyard.report.answer.page import write_page
 from steelyard.report.decide import savings

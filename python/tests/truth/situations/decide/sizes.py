@@ -8,8 +8,9 @@ from functools import partial
 import numpy as np
 
 from steelyard.decide.sizing.curves import SizeCurve, of_repeats
-from steelyard.decide.sizing.making import Measured, size
+from steelyard.decide.sizing.making import size
 from steelyard.decide.sizing.request import SizeRequest
+from steelyard.decide.sizing.sources import Measured
 from steelyard.decide.tables.model import MachineTable, MeasuredMachine, Measurement, ResultColumn
 from steelyard.stats.scaling.choice import Topology
 
