@@ -34,6 +34,8 @@ def main() -> int:
     command += ["-c", str(HERE), "-d", str(chosen.work / "doctrees"), str(chosen.work / "source"), str(html)]
     done = subprocess.run(command, check=False)
     if done.returncode:
+        # Sphinx warns of a page only when it reads it: the next build must read all of them.
+        shutil.rmtree(chosen.work / "doctrees", ignore_errors=True)
         return done.returncode
     if chosen.out.is_dir():
         shutil.rmtree(chosen.out)
