@@ -16,7 +16,7 @@ from steelyard.agents.data import quoted, without_paths
 from steelyard.report.folders.kinds import Kind, kind_of
 from steelyard.web.context import Context as WebContext
 from steelyard.web.context import Settings
-from steelyard.web.index.store import Index
+from steelyard.web.index.store import FILE, Index
 from steelyard.web.roots import check_links, folder_at
 
 RUNS = "runs"
@@ -68,8 +68,9 @@ class Context:
     web: WebContext = field(init=False)
 
     def __post_init__(self) -> None:
-        # In memory: a server that only reads leaves nothing in the folder of runs.
-        index = Index(self.root, Path(":memory:"))
+        # In memory, unless `steelyard serve` has left one: a server that only reads leaves nothing there.
+        has_index = (self.root / FILE).is_file()
+        index = Index(self.root, None if has_index else Path(":memory:"))
         self.web = WebContext(Settings(self.root, self.store, self.tables), index)
 
     @property

@@ -14,6 +14,7 @@ import pytest
 from steelyard.agents.tools import tools
 from steelyard.agents.wire import MOST_BYTES
 from steelyard.records import Run, RunStatus, read
+from steelyard.web.index.store import FILE, Index
 from tests.agents.client import Agent, Raw, converse
 from tests.calling import call
 from tests.report.runs import write_run
@@ -196,6 +197,38 @@ def test_a_client_that_is_killed_leaves_no_server(runs: Path) -> None:
     assert server.process.wait(15) == 0
     assert server.process.stderr is not None
     assert b"Traceback" not in server.process.stderr.read()
+
+
+def test_calls_that_are_cancelled_are_not_answered_and_make_place(runs: Path) -> None:
+    with Raw(runs) as server:
+        for number in range(100, 160):
+            server.send(call_of(number, "explain_run", path="run-1", part="figures"))
+            about = {"requestId": number, "reason": "changed my mind"}
+            server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": about})
+        server.send(call_of(7, "list_runs"))
+        answered: list[int] = []
+        while 7 not in answered:
+            answered.append(server.read()["id"])
+        assert len(answered) == len(set(answered))
+        assert len(answered) < 60, "a call that nobody waits for is not worked at"
+
+
+def call_of(number: int, name: str, /, **arguments: str) -> dict[str, object]:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def test_an_index_that_is_there_is_used(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "run-1", without=("telemetry", "cache_stats"))
+    index = Index(tmp_path / "runs")
+    index.refresh()
+    index.close()
+    assert (tmp_path / "runs" / FILE).is_file()
+
+    async def say(agent: Agent) -> None:
+        assert [one["path"] for one in (await agent.data("list_runs"))["folders"]] == ["run-1"]
+
+    converse(tmp_path / "runs", say=say)
 
 
 def children_named(text: str) -> list[str]:

@@ -7,13 +7,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import conversations, far_ends, folders, fuzz, kills, packages, phases, readers, settings
+from . import agents, conversations, far_ends, folders, fuzz, kills, packages, phases, readers, settings
 from .figures import Figures
 
 PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
     "fuzz": fuzz.attack,
     "readers": readers.attack,
     "conversations": conversations.attack,
+    "agents": agents.attack,
     "kills": kills.attack,
     "phases": phases.attack,
     "folders": folders.attack,
@@ -26,7 +27,7 @@ PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
 
 
 def main() -> int:
-    """Return 1 when anything crashed, hung, was orphaned, lost or doubled."""
+    """Return 1 when anything crashed, hung, was orphaned, lost, doubled or leaked."""
     parser = argparse.ArgumentParser(
         prog="scripts/attack", description="Attack Steelyard and count what breaks."
     )

@@ -25,6 +25,7 @@ class Figures:
     orphaned: int = 0
     lost: int = 0
     doubled: int = 0
+    leaked: int = 0
     notes: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
