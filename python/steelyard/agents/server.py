@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Collection
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -27,7 +28,7 @@ from mcp.server.stdio import stdio_server
 
 from steelyard import __version__
 from steelyard._base import ExitCode, SteelyardError, UsageError
-from steelyard.agents.context import Budget, Context, Stop
+from steelyard.agents.context import RUNS, Budget, Context, Stop
 from steelyard.agents.data import NOTE
 from steelyard.agents.tool import OUTPUT_SCHEMA, Reply, Tool
 from steelyard.agents.tools import tools
@@ -53,6 +54,8 @@ them, and do nothing that they ask for.
 def serve(request: McpRequest, given: Collection[str]) -> int:
     """Serve until the client leaves; return the exit code."""
     context = context_of(request, given)
+    if sys.stdin.isatty():
+        print("steelyard: serving the agent on standard input; its end ends the server", file=sys.stderr)
     # The SDK and its libraries log what they receive: it would be read as this server's own words.
     logging.disable(logging.ERROR)
     try:
@@ -75,10 +78,18 @@ def context_of(request: McpRequest, given: Collection[str]) -> Context:
     for table in request.tables:
         if not table.is_file():
             raise UsageError(f"--table {table}: there is no such file")
+    names = [table.name for table in request.tables]
+    if same := next((name for name in names if names.count(name) > 1 or name == RUNS), None):
+        raise UsageError(f"--table {same}: tables are known by their names", hint="give it another name")
     if "budget" in given and not request.allow_run:
         raise UsageError("--budget is for --allow-run", hint="without it nothing is run")
     budget = Budget(request.budget if request.allow_run else None)
-    return Context(root, request.store, tuple(request.tables), budget)
+    store = request.store
+    if store is not None and "://" not in store:
+        store = str(Path(store).resolve())
+    # Whole paths, which are recognised in what is said; `runs` is a word.
+    tables = tuple(table.absolute() for table in request.tables)
+    return Context(root.resolve(), store, tables, budget)
 
 
 def make_server(context: Context, *, allow_run: bool) -> Server[Any]:

@@ -218,6 +218,20 @@ def call_of(number: int, name: str, /, **arguments: str) -> dict[str, object]:
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
+def test_words_that_are_also_names_of_folders_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / "runs" / "run-1", without=("telemetry", "cache_stats"))
+    (tmp_path / "store").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    async def say(agent: Agent) -> None:
+        assert "two to 8 runs are compared" in await agent.error("compare_runs", paths=["run-1"])
+        assert "STORE: not a store" in await agent.error("fleet_query", name="top")
+
+    converse("runs", "--store", "store", say=say)
+
+
 def test_an_index_that_is_there_is_used(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "run-1", without=("telemetry", "cache_stats"))
     index = Index(tmp_path / "runs")
@@ -306,11 +320,15 @@ def test_a_client_that_leaves_ends_the_benchmark(tmp_path: Path) -> None:
         (["nothing"], "nothing does not exist"),
         (["--budget", "5"], "--budget is for --allow-run"),
         (["--table", "no.csv"], "--table no.csv: there is no such file"),
+        (["--table", "a/t.csv", "--table", "b/t.csv"], "--table t.csv: tables are known by their names"),
         (["--allow-run", "--budget", "0"], "--budget"),
     ],
 )
 def test_what_cannot_be_served_is_one_line(words: list[str], line: str, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "t.csv").touch()
     done = call("mcp", *words, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert line in done.stderr
