@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from steelyard._base import record_files
 from steelyard.bench.clock import Clock
 from steelyard.bench.identity import boot_id, start_ticks
 from steelyard.records import (
@@ -32,8 +33,8 @@ from steelyard.records import (
 )
 from steelyard.records import write as write_record
 
-MANIFEST = "run.json"
-SUITE = "suite.json"
+MANIFEST = record_files.RUN
+SUITE = record_files.SUITE
 _BALLAST = ".ballast"
 _BALLAST_BYTES = 256 * 1024
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from steelyard._base import EnvironmentLacksError, RecordError
+from steelyard._base import EnvironmentLacksError, RecordError, record_files
 from steelyard._base.documents import OPTIONAL
 from steelyard.bench import declaration, tiers
 from steelyard.bench import hook as hooks
@@ -20,7 +20,7 @@ from steelyard.bench.tiers import Suite
 if TYPE_CHECKING:
     from steelyard.records import Run
 
-EXPERIMENT = "experiment.json"
+EXPERIMENT = record_files.EXPERIMENT
 _UNREADABLE = "unreadable"
 
 

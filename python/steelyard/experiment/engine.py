@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 import steelyard
-from steelyard._base import RecordError, SteelyardError, UsageError, WorkloadFailedError
+from steelyard._base import RecordError, SteelyardError, UsageError, WorkloadFailedError, record_files
 from steelyard.analyze.scaling.curve import READING_UNITS
 from steelyard.bench.clock import Clock
 from steelyard.bench.identity import gone
@@ -31,7 +31,7 @@ from steelyard.machine.compare import other_machine
 from steelyard.records import Machine, RunStatus, read, write
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentTrial
 
-MANIFEST = "experiment.json"
+MANIFEST = record_files.EXPERIMENT
 MACHINE = "machine.json"
 """The machine on which it began."""
 INTERVALS = 100

@@ -133,9 +133,9 @@ def _more(scores: Floats, ends: Sequence[int], random: np.random.Generator) -> t
         observed = _statistic(scores, ends, more)
         as_large = 0
         for _ in range(_SERIES):
-            drawn = fitted + residuals * random.choice((-1.0, 1.0), len(residuals))
-            fewer = _segments(drawn, len(ends) - 1) if len(ends) > 1 else ends
-            as_large += _statistic(drawn, fewer, _segments(drawn, count)) >= observed
+            resampled = fitted + residuals * random.choice((-1.0, 1.0), len(residuals))
+            fewer = _segments(resampled, len(ends) - 1) if len(ends) > 1 else ends
+            as_large += _statistic(resampled, fewer, _segments(resampled, count)) >= observed
             p_value = (as_large + 1) / (_SERIES + 1)
             if p_value > _P_VALUE / 2:
                 break

@@ -18,7 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import steelyard
-from steelyard._base import EnvironmentLacksError, RecordError, SteelyardError, UsageError, command_text
+from steelyard._base import (
+    EnvironmentLacksError,
+    RecordError,
+    SteelyardError,
+    UsageError,
+    command_text,
+    record_files,
+)
 from steelyard.bench import undo
 from steelyard.bench.clock import Clock
 from steelyard.bench.identity import gone
@@ -38,7 +45,7 @@ from steelyard.tune.trials import KnobTrials
 from steelyard.tune.tuning import StoppedError, Tuner
 
 LOCK = "tune.lock"
-MANIFEST = "tuning.json"
+MANIFEST = record_files.TUNING
 USER_FILE = "knobs.toml"
 
 

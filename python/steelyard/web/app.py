@@ -1,4 +1,4 @@
-"""The routes of the server, and what becomes of errors.
+"""The routes of the server, and how errors are answered.
 
 In: requests that passed ``security``. Out: pages, JSON, files of our own. What a page needs is read and
 rendered in threads, a few at a time, so that a slow one stops nobody else's list.
@@ -14,23 +14,31 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
+from importlib import import_module
 from typing import Any
 
 import anyio
 from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from steelyard._base import SteelyardError, UsageError
 from steelyard.report.assets import content
+from steelyard.report.open_metrics import CONTENT_TYPE
 from steelyard.report.template import PAGE
-from steelyard.web import api
 from steelyard.web.context import Context
 from steelyard.web.jobs import BusyError
-from steelyard.web.pages import compare, decide, fleet, folder, listing, live, trends, waiting
+from steelyard.web.pages import listing
 from steelyard.web.roots import NotThereError
 from steelyard.web.security import Guard, Policy
 from steelyard.web.shell import PACKAGE, STATIC, template_page
@@ -40,6 +48,25 @@ _YEAR_S = 365 * 24 * 3600
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 
+_API = {
+    "/api/v1/openapi.json": "api:open_api",
+    "/api/v1/runs": "api:runs",
+    "/api/v1/runs/{path:path}": "api:run",
+    "/api/v1/compare": "api:compared",
+    "/api/v1/trends": "api:trend",
+    "/api/v1/fleet/{name:path}": "api:fleet_query",
+    "/api/v1/decide/{name}": "api:decision",
+}
+"""Functions that return documents, by path."""
+
+
+def named(target: str) -> Callable[..., Any]:
+    """Return the function ``module:name`` of ``pages``, which is loaded when it is asked for."""
+    module, _, name = target.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"steelyard.web.pages.{module}"), name)
+    return found
+
+
 def make_app(context: Context, policy: Policy) -> ASGIApp:
     """Return the server's application."""
     limiter = anyio.CapacityLimiter(_THREADS)
@@ -47,24 +74,27 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
     async def in_thread(work: Callable[[], Any]) -> Any:
         return await anyio.to_thread.run_sync(work, limiter=limiter)
 
-    def page(make: Callable[..., str | bytes]) -> Callable[[Request], Awaitable[Response]]:
+    def page(target: str) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
-            made = await in_thread(partial(make, context, **request.path_params, query=_query(request)))
+            made = await in_thread(
+                lambda: named(target)(context, **request.path_params, query=_query(request))
+            )
             return HTMLResponse(made)
 
         return show
 
-    def document(make: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
+    def document(target: str) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
-            return JSONResponse(
-                await in_thread(partial(make, context, **request.path_params, query=_query(request)))
+            made = await in_thread(
+                lambda: named(target)(context, **request.path_params, query=_query(request))
             )
+            return JSONResponse(made)
 
         return show
 
     async def show_folder(request: Request) -> Response:
         path = request.path_params["path"]
-        beginning, rest = await in_thread(partial(folder.page, context, path))
+        beginning, rest = await in_thread(lambda: named("folder:page")(context, path))
 
         async def parts() -> AsyncIterator[str]:
             yield beginning
@@ -76,8 +106,8 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
         return StreamingResponse(parts(), media_type="text/html")
 
     async def metrics(request: Request) -> Response:
-        text = await in_thread(partial(api.open_metrics, context))
-        return Response(text, media_type=api.OPEN_METRICS)
+        text = await in_thread(lambda: named("api:open_metrics")(context))
+        return Response(text, media_type=CONTENT_TYPE)
 
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
@@ -92,6 +122,9 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
     async def home(request: Request) -> Response:
         return RedirectResponse("/runs")
 
+    async def health(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
     async def to_page(request: Request) -> Response:
         return RedirectResponse(listing.address(request.path_params["path"].strip("/")))
 
@@ -100,7 +133,7 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
         if job is None:
             raise NotThereError("there is no such query any more")
         context.jobs.cancel(job)
-        return RedirectResponse(waiting.address_after(job), 303)
+        return RedirectResponse(job.here, 303)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -114,22 +147,23 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
     get = ["GET"]
     routes = [
         Route("/", home, methods=get),
-        Route("/runs", page(_listing), methods=get),
+        Route("/runs", page("listing:page"), methods=get),
         Route(f"/runs/{{path:path}}/{PAGE}", show_folder, methods=get),
-        Route(f"/runs/{{path:path}}/{folder.MACHINE}", page(_machine), methods=get),
-        Route("/runs/{path:path}/live.json", document(_live), methods=get),
+        Route("/runs/{path:path}/machine.html", page("folder:machine_page"), methods=get),
+        Route("/runs/{path:path}/live.json", document("live:state"), methods=get),
         Route("/runs/{path:path}", to_page, methods=get),
-        Route("/compare", page(compare.page), methods=get),
-        Route("/trends", page(trends.page), methods=get),
-        Route("/fleet", page(fleet.index_page), methods=get),
-        Route("/fleet/{name:path}", page(fleet.page), methods=get),
-        Route("/decide", page(decide.index_page), methods=get),
-        Route("/decide/{name}", page(decide.page), methods=get),
-        Route("/jobs/{job}", document(waiting.state), methods=get),
+        Route("/compare", page("compare:page"), methods=get),
+        Route("/trends", page("trends:page"), methods=get),
+        Route("/fleet", page("fleet:index_page"), methods=get),
+        Route("/fleet/{name:path}", page("fleet:page"), methods=get),
+        Route("/decide", page("decide:index_page"), methods=get),
+        Route("/decide/{name}", page("decide:page"), methods=get),
+        Route("/jobs/{job}", document("waiting:state"), methods=get),
         Route("/jobs/{job}/cancel", cancel, methods=["POST"]),
         Route(f"{STATIC}/{{name}}", static, methods=get),
+        Route("/healthz", health, methods=get),
         Route("/metrics", metrics, methods=get),
-        *(Route(path, document(make), methods=get) for path, make in api.ROUTES.items()),
+        *(Route(path, document(target), methods=get) for path, target in _API.items()),
     ]
     errors = {
         SteelyardError: partial(_on_error, context),
@@ -140,28 +174,12 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
     return Guard(Starlette(routes=routes, exception_handlers=errors, lifespan=lifespan), policy)
 
 
-def _listing(context: Context, *, query: dict[str, Any]) -> str:
-    return listing.page(context, _single(query))
-
-
-def _machine(context: Context, *, path: str, query: dict[str, Any]) -> str:
-    return folder.machine_page(context, path)
-
-
-def _live(context: Context, *, path: str, query: dict[str, Any]) -> dict[str, Any]:
-    return live.state(context, path)
-
-
 def _query(request: Request) -> dict[str, list[str]]:
     """Return the query, each name with its values."""
     found: dict[str, list[str]] = {}
     for name, value in request.query_params.multi_items():
         found.setdefault(name, []).append(value)
     return found
-
-
-def _single(query: dict[str, list[str]]) -> dict[str, str]:
-    return {name: values[-1] for name, values in query.items()}
 
 
 async def _on_error(context: Context, request: Request, error: Exception) -> Response:

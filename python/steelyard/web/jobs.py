@@ -8,6 +8,7 @@ Not here: what is worked out, and how waiting is shown (``pages.waiting``).
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 import time
@@ -21,7 +22,7 @@ from typing import Any
 from steelyard._base import SteelyardError
 
 _KEPT = 32
-_KEPT_S = 300.0
+_KEPT_S = 60.0
 _MOST_WAITING = 16
 _WORKERS = 2
 
@@ -60,6 +61,7 @@ class Job:
     watch: Watch
     future: Future[Any]
     begun_s: float
+    ended_s: float = math.inf
 
     @property
     def is_done(self) -> bool:
@@ -93,7 +95,12 @@ class Jobs:
             future = self._pool.submit(_guarded, work, watch)
             job = Job(secrets.token_urlsafe(12), key, title, here, watch, future, self._clock())
             self._jobs[job.id] = job
-            return job
+        # It may be done already: then this is called here.
+        future.add_done_callback(lambda _: self._end(job))
+        return job
+
+    def _end(self, job: Job) -> None:
+        job.ended_s = self._clock()
 
     def find(self, identifier: str) -> Job | None:
         """Return the job with this id."""
@@ -123,7 +130,7 @@ class Jobs:
         now = self._clock()
         done = [job for job in self._jobs.values() if job.is_done]
         for job in done:
-            if now - job.begun_s > _KEPT_S:
+            if now - job.ended_s > _KEPT_S:
                 del self._jobs[job.id]
         for job in done[: max(0, len(self._jobs) - _KEPT)]:
             self._jobs.pop(job.id, None)

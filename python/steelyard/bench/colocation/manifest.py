@@ -6,11 +6,11 @@ In: what happened. Out: a file that says how far the co-location came, whenever 
 import contextlib
 from pathlib import Path
 
-from steelyard._base import RecordError
+from steelyard._base import RecordError, record_files
 from steelyard.bench.identity import gone
 from steelyard.records import Colocation, RunStatus, read, write
 
-COLOCATION = "colocation.json"
+COLOCATION = record_files.COLOCATION
 
 
 class ColocationManifest:

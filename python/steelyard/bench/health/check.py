@@ -30,6 +30,7 @@ from steelyard._base import (
     WorkloadFailedError,
     executable,
     read_regular,
+    record_files,
     replacing,
 )
 from steelyard._base.documents import INLINE
@@ -47,7 +48,7 @@ PARTS = ("memory_latency", "memory_bandwidth", "core_to_core", "disk", "loopback
 """As `steelyard-tax health --parts` names them."""
 RESULT = "health.json"
 MACHINE = "machine.json"
-COMPARISON = "comparison.json"
+COMPARISON = record_files.HEALTH_COMPARISON
 LOG = "steelyard-tax.log"
 _POLL_S = 0.1
 _STOP_S = 10.0

@@ -7,13 +7,13 @@ differs (``analyze``), drawing (``report.compare``).
 import os
 from pathlib import Path
 
-from steelyard._base import ExitCode, UsageError, command_text
+from steelyard._base import ExitCode, UsageError, command_text, record_files
 from steelyard._base.documents import Paged
 from steelyard.bench import runs
 from steelyard.cli.compare.perf_files import are_perf_files, show_files_compared
 from steelyard.cli.output import command_line, page_of, print_json, show_answer
 
-EXPERIMENT = "experiment.json"
+EXPERIMENT = record_files.EXPERIMENT
 
 
 def show_comparison(a: str, b: str | None, folder: Path, *, report: Path | None, as_json: bool) -> int:

@@ -9,11 +9,7 @@ import os
 from enum import StrEnum
 from pathlib import Path
 
-from steelyard.bench.colocation.manifest import COLOCATION
-from steelyard.bench.health.check import COMPARISON
-from steelyard.bench.manifest import MANIFEST, SUITE
-from steelyard.experiment.engine import MANIFEST as EXPERIMENT
-from steelyard.tune.session import MANIFEST as TUNING
+from steelyard._base import record_files as files
 
 
 class Kind(StrEnum):
@@ -34,12 +30,12 @@ class Kind(StrEnum):
 
 # A check counts once its comparison is there (``bench.health.check``).
 _RECORDS = {
-    Kind.SUITE: SUITE,
-    Kind.RUN: MANIFEST,
-    Kind.EXPERIMENT: EXPERIMENT,
-    Kind.TUNING: TUNING,
-    Kind.COLOCATION: COLOCATION,
-    Kind.HEALTH: COMPARISON,
+    Kind.SUITE: files.SUITE,
+    Kind.RUN: files.RUN,
+    Kind.EXPERIMENT: files.EXPERIMENT,
+    Kind.TUNING: files.TUNING,
+    Kind.COLOCATION: files.COLOCATION,
+    Kind.HEALTH: files.HEALTH_COMPARISON,
 }
 
 

@@ -9,7 +9,8 @@ Not here: keeping entries (``store``), the answer of a folder (``report.folders`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -63,16 +64,20 @@ class Entry:
         return self.path.rpartition("/")[2]
 
 
-def folders(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the folders below ``root`` that are listed, each with the path of the suite that it is in."""
-    for folder in subfolders(root, root):
-        if folder.name == HEALTH:
-            machines = subfolders(root, folder)
-            yield from ((check, "") for machine in machines for check in subfolders(root, machine))
+def folders(root: Path, suites: Container[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield the paths of folders below ``root`` that are listed, each with that of the suite that it is in.
+
+    ``suites`` are paths of suites that are known.
+    """
+    for name in subfolders(root, str(root)):
+        if name == HEALTH:
+            for machine in subfolders(root, f"{root}/{name}"):
+                path = f"{name}/{machine}"
+                yield from ((f"{path}/{check}", "") for check in subfolders(root, f"{root}/{path}"))
             continue
-        yield folder, ""
-        if kind_of(folder) is Kind.SUITE:
-            yield from ((member, folder.name) for member in subfolders(root, folder))
+        yield name, ""
+        if name in suites or os.path.lexists(f"{root}/{name}/{Kind.SUITE.record}"):
+            yield from ((f"{name}/{member}", name) for member in subfolders(root, f"{root}/{name}"))
 
 
 def entry_of(folder: Path, root: Path, parent: str = "") -> Entry | None:

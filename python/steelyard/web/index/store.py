@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.records import Metric
-from steelyard.report.folders.kinds import kind_of
+from steelyard.report.folders.kinds import Kind, kind_of
 from steelyard.web.index.entries import Entry, entry_of, folders
 from steelyard.web.index.filters import PAGE_ROWS, RunFilter
 
@@ -81,7 +81,9 @@ class Index:
         self.root = root
         self._clock = clock
         self._lock = threading.Lock()
-        self._scan = threading.Lock()
+        self._starting = threading.Lock()
+        self._reader: threading.Thread | None = None
+        self._is_closed = False
         self._scanned_s = -1e9
         self._waiting = 0
         self._path = file or root / FILE
@@ -91,6 +93,7 @@ class Index:
 
     def close(self) -> None:
         """Free the file."""
+        self._is_closed = True
         with self._lock:
             self._connection.close()
 
@@ -100,28 +103,34 @@ class Index:
         return self._waiting
 
     def refresh(self, *, most_s: float | None = None) -> None:
-        """Read what changed since the last time; give up waiting for another thread after ``most_s``.
+        """Read what changed since the last time, in a thread; wait for it no longer than ``most_s``.
 
-        The first time that takes a little longer: an empty list would be no answer.
+        The first time that wait is a little longer: an empty list would be no answer.
         """
         if self._clock() - self._scanned_s < _FRESH_S:
             return
         if most_s is not None and self._scanned_s < 0:
             most_s = max(most_s, _FIRST_S)
-        if not self._scan.acquire(timeout=-1 if most_s is None else most_s):
-            return
+        with self._starting:
+            if self._reader is None or not self._reader.is_alive():
+                self._reader = threading.Thread(target=self._read, name="index", daemon=True)
+                self._reader.start()
+            reader = self._reader
+        reader.join(most_s)
+
+    def _read(self) -> None:
         try:
-            if self._clock() - self._scanned_s >= _FRESH_S:
-                try:
-                    self._read_changes()
-                except sqlite3.Error as error:
-                    # A full disk, or another server that does not let go: the folders are still there.
-                    self._go_to_memory(error)
-                    self._read_changes()
-                self._scanned_s = self._clock()
+            try:
+                self._read_changes()
+            except sqlite3.Error as error:
+                if self._is_closed:
+                    return
+                # A full disk, or another server that does not let go: the folders are still there.
+                self._go_to_memory(error)
+                self._read_changes()
+            self._scanned_s = self._clock()
         finally:
             self._waiting = 0
-            self._scan.release()
 
     def rows(self, asked: RunFilter) -> Rows:
         """Return a page of the list."""
@@ -247,17 +256,23 @@ class Index:
 
     def _read_changes(self) -> None:
         with self._transaction() as connection:
-            known = dict(connection.execute("SELECT path, stamp FROM folder"))
-        there: dict[str, tuple[Path, str, str]] = {}
-        for folder, parent in folders(self.root):
-            if stamp := _stamp(folder):
-                there[folder.relative_to(self.root).as_posix()] = (folder, parent, stamp)
-        changed = [path for path, (_, _, stamp) in there.items() if known.get(path) != stamp]
+            rows = connection.execute("SELECT path, stamp, kind FROM folder").fetchall()
+        known = {path: stamp for path, stamp, _ in rows}
+        kinds = {path: Kind(kind) for path, _, kind in rows}
+        suites = {path for path, kind in kinds.items() if kind is Kind.SUITE}
+        there: dict[str, tuple[str, str]] = {}
+        for path, parent in folders(self.root, suites):
+            if stamp := _stamp(f"{self.root}/{path}", kinds.get(path)):
+                there[path] = parent, stamp
+        changed = [path for path, (_, stamp) in there.items() if known.get(path) != stamp]
         gone = [path for path in known if path not in there]
         self._waiting = len(changed)
         for at in range(0, len(changed), _BATCH):
             batch = changed[at : at + _BATCH]
-            read = [(path, self._entry_in(*there[path][:2]), there[path][2]) for path in batch]
+            read = [
+                (path, entry_of(self.root / path, self.root, there[path][0]), there[path][1])
+                for path in batch
+            ]
             with self._transaction(writes=True) as connection:
                 _put(connection, read)
             self._waiting -= len(batch)
@@ -265,19 +280,20 @@ class Index:
             with self._transaction(writes=True) as connection:
                 _drop(connection, gone)
 
-    def _entry_in(self, folder: Path, parent: str) -> Entry | None:
-        return entry_of(folder, self.root, parent)
 
+def _stamp(folder: str, known: Kind | None) -> str:
+    """Return what changes when the record of a folder does; empty where there is none.
 
-def _stamp(folder: Path) -> str:
-    """Return what changes when the record of a folder does; empty where there is none."""
-    kind = kind_of(folder)
+    ``known`` is what was there when it was last looked at.
+    """
+    kind = known or kind_of(Path(folder))
     if kind is None:
         return ""
     try:
-        status = os.lstat(folder / kind.record)
+        status = os.lstat(f"{folder}/{kind.record}")
     except OSError:
-        return "?"
+        # It is gone, or another thing is there now.
+        return _stamp(folder, None) if known is not None else "?"
     return f"{status.st_mtime_ns}.{status.st_size}.{status.st_ino}"
 
 

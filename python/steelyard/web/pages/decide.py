@@ -211,7 +211,7 @@ def _results(context: Context, name: str, one: Decision) -> list[str]:
     try:
         table = table_of(TableRequest(sources=(str(_path(context, name)),)))
     except SteelyardError:
-        # Whoever asks is told why; the form has no weights.
+        # The answer says why; the form has no weights.
         return []
     names = [column.name for column in table.results]
     return names if 1 < len(names) <= _MOST_WEIGHTS else []

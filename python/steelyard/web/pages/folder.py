@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -49,7 +49,7 @@ def answer(context: Context, path: str) -> Answer:
     return answer_of(folder)
 
 
-def machine_page(context: Context, path: str) -> str:
+def machine_page(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) -> str:
     """Return the page of the machine of a run: its inventory, and what its settings mean."""
     from steelyard.machine.checks.registry import all_rules, check
     from steelyard.report.machine.views import check_answer, machine_answer

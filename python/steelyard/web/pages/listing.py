@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -32,9 +32,9 @@ _COLUMNS = (
 )
 
 
-def page(context: Context, query: Mapping[str, str]) -> str:
+def page(context: Context, *, query: Mapping[str, Sequence[str]]) -> str:
     """Return the page of a filter."""
-    asked = RunFilter.of(query)
+    asked = RunFilter.of({name: values[-1] for name, values in query.items()})
     index = context.index
     index.refresh(most_s=WAIT_S)
     rows = index.rows(asked)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def page(context: Context, folder: Path, path: str) -> str:
     return answer_page(answer(folder), "/runs", live="live.json")
 
 
-def state(context: Context, path: str) -> dict[str, Any]:
+def state(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return what a page of a run under way shows of the moment: a line, and its charts."""
     folder = folder_at(context.settings.root, path)
     check_links(context.settings.root, folder)

@@ -44,11 +44,6 @@ def state(context: Context, *, job: str, query: Mapping[str, Sequence[str]]) -> 
     return {"done": found.is_done, "seconds": round(context.jobs.seconds(found), 1)}
 
 
-def address_after(job: Job) -> str:
-    """Return where whoever cancels a job is led."""
-    return job.here
-
-
 def _page(context: Context, job: Job) -> str:
     return template_page(
         "message.html.j2",

@@ -18,7 +18,7 @@ from steelyard.cli.fleet.registry import queries
 from steelyard.report.answer import Answer
 from steelyard.report.answer.delimited import FIGURES, figures_of
 from steelyard.report.folders.kinds import Kind, kind_of
-from steelyard.report.open_metrics import CONTENT_TYPE, Family, Sample
+from steelyard.report.open_metrics import Family, Sample
 from steelyard.report.open_metrics import open_metrics as text_of
 from steelyard.web.context import Context
 from steelyard.web.index.entries import Entry
@@ -26,7 +26,6 @@ from steelyard.web.index.filters import RunFilter
 from steelyard.web.pages import compare, decide, fleet, folder, trends
 from steelyard.web.roots import NotThereError, check_links, folder_at
 
-OPEN_METRICS = CONTENT_TYPE
 _RECORD_BYTES = 32 << 20
 _MOST_FIGURES = 5000
 
@@ -178,17 +177,6 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "tags": list(entry.tags),
     }
 
-
-ROUTES: Mapping[str, Callable[..., Any]] = {
-    "/api/v1/openapi.json": open_api,
-    "/api/v1/runs": runs,
-    "/api/v1/runs/{path:path}": run,
-    "/api/v1/compare": compared,
-    "/api/v1/trends": trend,
-    "/api/v1/fleet/{name:path}": fleet_query,
-    "/api/v1/decide/{name}": decision,
-}
-"""Functions of the context, of what the path names, and of the query, by path."""
 
 _ANSWER = {
     "type": "object",

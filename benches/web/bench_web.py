@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""How quickly the web server starts, lists 10,000 runs, and begins and ends the page of a run.
+
+There is no peer: each figure has a bar. Times are what a client of this machine sees, the median of several
+requests; a first request that compiles templates is not among them. The hour of 64 CPUs is timed in Chromium,
+from the address to the first chart that can be pointed at.
+"""
+
+import contextlib
+import http.client
+import json
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "python")]
+
+from tests.report.conftest import FLAGS  # noqa: E402
+from tests.report.runs import write_run  # noqa: E402
+from tests.web.serving import many_runs  # noqa: E402
+
+RUNS = 10_000
+ROUNDS = 9
+START_BAR_S, LIST_BAR_MS, PAINT_BAR_MS, HOUR_BAR_S = 1.0, 200.0, 200.0, 1.5
+_HOUR_CPUS = 64
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[tuple[int, float]]:
+    """Yield the port of a server on ``root``, and how long it took to answer."""
+    command = [str(Path(sys.executable).parent / "steelyard"), "serve", str(root), "--port", "0"]
+    began_s = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        found = re.search(r":(\d+)/", process.stdout.readline())
+        assert found is not None
+        port = int(found[1])
+        asked(port, "/healthz")
+        yield port, time.perf_counter() - began_s
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+
+
+def asked(port: int, path: str) -> tuple[float, float, bytes]:
+    """Return the time to the first byte of an answer's body, the whole time, and the body."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
+        began_s = time.perf_counter()
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        first = answer.read(1)
+        first_s = time.perf_counter() - began_s
+        return first_s, time.perf_counter() - began_s, first + answer.read()
+
+
+def median(of: Callable[[], float]) -> float:
+    """Return the median of several rounds."""
+    return statistics.median(of() for _ in range(ROUNDS))
+
+
+def report(name: str, ours: float, bar: float, unit: str, note: str = "") -> None:
+    """Print one line for ``benches/run.py``."""
+    row = {"name": name, "ours": ours, "unit": unit, "bar": f"<= {bar:g}", "met": ours <= bar}
+    print(json.dumps(row | ({"note": note} if note else {})), flush=True)
+
+
+def lists(root: Path) -> None:
+    """Time the list of many runs: from the index, and after the folders were looked at again."""
+    many_runs(root, RUNS, day_ns=3_600_000_000_000)
+    with serving(root) as (port, _):
+        began_s = time.perf_counter()
+        while json.loads(asked(port, "/api/v1/runs")[2])["total"] < RUNS:
+            time.sleep(0.1)
+        note = f"the folders were read for the first time in {time.perf_counter() - began_s:.1f} s"
+        # More than a second apart: each looks at all folders again.
+        times = []
+        for _ in range(ROUNDS):
+            time.sleep(1.1)
+            times.append(asked(port, "/runs")[1])
+        report(
+            f"list {RUNS:,} runs, folders looked at", 1e3 * statistics.median(times), LIST_BAR_MS, "ms", note
+        )
+        report(
+            f"search {RUNS:,} runs",
+            1e3 * median(lambda: asked(port, "/runs?search=tao-0099")[1]),
+            LIST_BAR_MS,
+            "ms",
+        )
+    starts = []
+    for _ in range(5):
+        with serving(root) as (_, took_s):
+            starts.append(took_s)
+    report(f"start on {RUNS:,} runs, to the first answer", statistics.median(starts), START_BAR_S, "s")
+
+
+def pages(root: Path) -> None:
+    """Time the page of a run, and of an hour of 64 CPUs."""
+    write_run(root / "tao")
+    write_run(root / "hour", cpus=_HOUR_CPUS, interval_s=0.015)
+    with serving(root) as (port, _):
+        asked(port, "/runs/tao/report.html")
+        firsts, wholes = [], []
+        for at in range(ROUNDS):
+            # Its folder is another one each time: nothing of it is kept.
+            (root / "tao" / f"note-{at}").touch()
+            first_s, whole_s, _ = asked(port, "/runs/tao/report.html")
+            firsts.append(first_s)
+            wholes.append(whole_s)
+        note = f"the whole page after {1e3 * statistics.median(wholes):.0f} ms"
+        report("first part of a run's page", 1e3 * statistics.median(firsts), PAINT_BAR_MS, "ms", note)
+        report("hour of 64 CPUs, drawn in Chromium", interactive(port), HOUR_BAR_S, "s")
+
+
+def interactive(port: int) -> float:
+    """Return the time from the address of the hour's page to its first chart that is drawn."""
+    from playwright.sync_api import sync_playwright
+
+    times = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(args=FLAGS)
+        for _ in range(3):
+            page = browser.new_page()
+            began_s = time.perf_counter()
+            page.goto(f"http://127.0.0.1:{port}/runs/hour/report.html", wait_until="commit")
+            page.wait_for_selector("#chart-throughput .js-line")
+            times.append(time.perf_counter() - began_s)
+            page.close()
+        browser.close()
+    return statistics.median(times)
+
+
+def main() -> None:
+    """Measure in a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="steelyard-web-") as folder:
+        lists(Path(folder) / "many")
+        pages(Path(folder) / "few")
+
+
+if __name__ == "__main__":
+    main()
