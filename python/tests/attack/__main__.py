@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import agents, conversations, far_ends, folders, fuzz, kills, packages, phases, readers, settings
+from . import agents, conversations, far_ends, folders, fuzz, kills, packages, phases, readers, settings, web
 from .figures import Figures
 
 PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
@@ -15,6 +15,7 @@ PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
     "readers": readers.attack,
     "conversations": conversations.attack,
     "agents": agents.attack,
+    "web": web.attack,
     "kills": kills.attack,
     "phases": phases.attack,
     "folders": folders.attack,

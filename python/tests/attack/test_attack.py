@@ -18,7 +18,15 @@ from .kills import kill_and_look, started
 Mutation = Callable[[Path, random.Random], None]
 
 
-SHORT = {"readers": 0.02, "conversations": 6.0, "agents": 6.0, "kills": 6.0, "phases": 6.0, "folders": 6.0}
+SHORT = {
+    "readers": 0.02,
+    "conversations": 6.0,
+    "agents": 6.0,
+    "web": 8.0,
+    "kills": 6.0,
+    "phases": 6.0,
+    "folders": 6.0,
+}
 SHORT |= dict.fromkeys(("packages", "journals", "knobs", "s3", "hosts"), 6.0)
 """Seconds of each part but the fuzz targets, which are built first."""
 
