@@ -22,7 +22,8 @@ def endless(watch: Watch) -> int:
     connection = duckdb.connect()
     watch.stop = connection.interrupt
     watch.check()
-    rows = connection.sql("SELECT count(*) FROM range(1000000000) AS a, range(1000000000) AS b WHERE a.range = b.range + 1")
+    numbers = "range(1000000000)"
+    rows = connection.sql(f"SELECT count(*) FROM {numbers} AS a, {numbers} AS b WHERE a.range = b.range + 1")
     return len(rows.fetchall())
 
 
