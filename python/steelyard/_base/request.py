@@ -48,6 +48,8 @@ class Option:
     """Whether what is typed with commas may be a list in a file."""
     anew: bool = False
     """Whether it may be typed beside ``--resume``, whatever the request began with."""
+    is_share: bool = False
+    """Whether a number may be typed with a percent sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,16 @@ def _without_none(kind: Any) -> Any:
     if isinstance(kind, types.UnionType):
         (kind,) = (one for one in typing.get_args(kind) if one is not type(None))
     return kind
+
+
+def number_in(text: str) -> float:
+    """Return a number that may be typed with a percent sign. Raises ValueError.
+
+    >>> number_in("95%"), number_in("0.95")
+    (0.95, 0.95)
+    """
+    word = text.strip()
+    return float(word[:-1]) / 100 if word.endswith("%") else float(word)
 
 
 def asked_document(request: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ function for the parser. What carries it out gets the request, the names of the 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import MISSING
 from importlib import import_module
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from steelyard._base.request import Field, options
+from steelyard._base.request import Field, Option, number_in, options
 from steelyard.cli.options import Json, Report
 
 CONTEXT = "context"
@@ -69,6 +70,10 @@ def _declared(field: Field) -> dict[str, Any]:
     said |= {} if option.least is None else {"min": option.least}
     said |= {} if option.most is None else {"max": option.most}
     kind = field.type
+    if option.is_share:
+        ends = " to ".join(f"{end * 100:g}%" for end in (option.least, option.most) if end is not None)
+        text = f"{option.help} [{ends}]"
+        said = {"help": text, "metavar": option.metavar or "SHARE", "parser": _share(option)}
     if field.is_repeated:
         # NAME=VALUE is read when all are there, so that errors name the flag.
         kind = list[field.part]  # type: ignore[name-defined]
@@ -81,6 +86,24 @@ def _declared(field: Field) -> dict[str, Any]:
         both = f"{field.flag}/{field.flag.replace('--', '--no-', 1)}" if option.has_no else field.flag
         declared = typer.Option(both, **said)
     return {"annotation": Annotated[kind | None if default is None else kind, declared], "default": default}
+
+
+def _share(option: Option) -> Callable[[Any], float]:
+    """Return what reads a number that may be typed with a percent sign, within its range."""
+    low, high = (
+        math.inf * sign if end is None else end for sign, end in ((-1, option.least), (1, option.most))
+    )
+
+    def share(text: Any) -> float:
+        try:
+            value = number_in(str(text))
+        except ValueError as error:
+            raise typer.BadParameter(f"{str(text)!r} is no share, such as 0.05 or 5%.") from error
+        if not low <= value <= high:
+            raise typer.BadParameter(f"{text} is not in the range {low:g}<=x<={high:g}.")
+        return value
+
+    return share
 
 
 def _typed(field: Field, value: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 
 from steelyard._base import UsageError
 from steelyard._base.request import Field as RequestField
+from steelyard._base.request import number_in
 
 _MOST_LENGTH = 2000
 
@@ -37,6 +38,8 @@ class Field:
     most: float | None = None
     step: float | None = None
     type: Any = str
+    is_share: bool = False
+    """Whether a number may have a percent sign."""
     is_list: bool = False
     """Whether it holds several values, separated by commas or lines."""
     is_mapping: bool = False
@@ -70,7 +73,7 @@ class Field:
 
     def _number(self, text: str) -> float:
         try:
-            value = self.type(text)
+            value = number_in(text) if self.is_share else self.type(text)
         except ValueError as error:
             raise UsageError(f"{self.title}: {text[:40]!r} is no number") from error
         is_low = self.least is not None and not value >= self.least
@@ -98,6 +101,7 @@ def field_of(
         least=option.least,
         most=option.most,
         type=kind,
+        is_share=option.is_share,
         is_list=field.is_repeated,
         is_mapping=field.is_mapping,
     )

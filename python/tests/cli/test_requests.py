@@ -1,6 +1,7 @@
 """Requests: flags, keys of files, what a record keeps and what `--resume` takes are one declaration."""
 
 import json
+import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -131,3 +132,16 @@ def test_a_value_that_no_request_has_is_refused_by_its_name(document: dict[str, 
 
 def test_a_field_without_an_option_is_never_typed() -> None:
     assert set(options(Sample)) == {"count", "ratio", "texts"}
+
+
+def test_shares_are_typed_with_and_without_a_percent_sign() -> None:
+    def answer(confidence: str, error: str = "0.1") -> str:
+        flags = ["--target", "a", "--confidence", confidence, "--wanted-error", error]
+        done = subprocess.run(["steelyard", "project", "no-such.csv", *flags], capture_output=True, text=True)
+        assert done.returncode == 2
+        return done.stderr
+
+    for texts in (("0.9", "0.1"), ("90%", "10%"), ("90 %", "5e-3")):
+        assert "no-such.csv" in answer(*texts)
+    for text, said in (("101%", "0.5<=x<=0.99"), ("%", "is no share"), ("nan", "0.5<=x<=0.99")):
+        assert said in answer(text)

@@ -56,7 +56,8 @@ class ProjectRequest(TableRequest):
         bool, Option("Leave out one processor at a time instead of a twelfth of all; this is slower.")
     ] = False
     confidence: Annotated[
-        float, Option("Share of machines that intervals are to hold.", least=0.5, most=0.99)
+        float,
+        Option("Share of machines that intervals are to hold.", least=0.5, most=0.99, is_share=True),
     ] = 0.8
     suite: Annotated[
         Mapping[str, str],
@@ -70,9 +71,10 @@ class ProjectRequest(TableRequest):
     wanted_error: Annotated[
         float | None,
         Option(
-            "Show how many processors must be measured for this median error, such as 0.1.",
+            "Show how many processors must be measured for this median error, such as 10%.",
             least=0.001,
             most=1,
+            is_share=True,
         ),
     ] = None
 

@@ -51,6 +51,7 @@ class SizeRequest(TableRequest):
             metavar="RATIO",
             least=0,
             most=1,
+            is_share=True,
         ),
     ] = None
     most_machines: Annotated[

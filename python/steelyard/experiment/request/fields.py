@@ -207,6 +207,7 @@ class CurveRequest:
             metavar="RATIO",
             least=0,
             most=1,
+            is_share=True,
             anew=True,
         ),
     ] = None
