@@ -44,6 +44,7 @@ from steelyard.web.security import Guard, Policy
 from steelyard.web.shell import PACKAGE, STATIC, template_page
 
 _THREADS = 4
+_BUG = "an error in Steelyard, which the server's output describes"
 _YEAR_S = 365 * 24 * 3600
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
@@ -99,9 +100,14 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
         async def parts() -> AsyncIterator[str]:
             yield beginning
             try:
-                yield await in_thread(rest)
+                made = await in_thread(rest)
             except SteelyardError as error:
-                yield _error_part(context, error)
+                made = _error_part(context, error.message, error.hint or "")
+            except Exception as error:
+                # The status is sent: only the page itself can say it.
+                traceback.print_exception(error, file=sys.stderr)
+                made = _error_part(context, _BUG)
+            yield made
 
         return StreamingResponse(parts(), media_type="text/html")
 
@@ -200,13 +206,14 @@ async def _on_missing(context: Context, request: Request, error: Exception) -> R
 
 async def _on_bug(context: Context, request: Request, error: Exception) -> Response:
     traceback.print_exception(error, file=sys.stderr)
-    text = "this page cannot be shown: the server's output says why"
-    return _error(context, request, HTTPStatus.INTERNAL_SERVER_ERROR, text, "")
+    return _error(
+        context, request, HTTPStatus.INTERNAL_SERVER_ERROR, f"this page cannot be shown: {_BUG}", ""
+    )
 
 
-def _error_part(context: Context, error: SteelyardError) -> str:
+def _error_part(context: Context, message: str, hint: str = "") -> str:
     """Return what stands in a page that cannot be made, after its beginning."""
-    lines = [context.without_root(text) for text in (error.message, error.hint or "") if text]
+    lines = [context.without_root(f"{text[:1].upper()}{text[1:]}") for text in (message, hint) if text]
     said = Markup("").join(Markup('<p class="machine-line">{}</p>').format(line) for line in lines)
     whole = Markup(
         '<section id="result" class="hero"><h1 class="sad">This page cannot be shown</h1>{}</section>'

@@ -5,6 +5,7 @@ Not here: routes (``app``), pages (``pages``).
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -19,15 +20,21 @@ _CACHE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Settings:
-    """What a server was started with."""
+    """What a server was started with. Paths are absolute, so that messages are told from words by them."""
 
     root: Path
     """Folder of runs."""
     store: str | None = None
-    """A fleet's store."""
+    """A fleet's store: a folder, or an address."""
     tables: tuple[Path, ...] = ()
     """Files of machines and results."""
     index: Path | None = None
+
+    @property
+    def store_name(self) -> str:
+        """How pages call the store: without where it is on this machine."""
+        store = self.store or ""
+        return store if "://" in store else Path(store).name
 
 
 @dataclass
@@ -46,10 +53,18 @@ class Context:
 
     def without_root(self, text: str) -> str:
         """Return a message without where the folders are on this machine."""
-        for root in {str(self.settings.root), str(self.settings.root.resolve())}:
-            text = text.replace(f"{root}/", "").replace(root, "the folder of runs")
-        for table in self.settings.tables:
-            text = text.replace(str(table), table.name)
+        names = {self.settings.root: "the folder of runs", self.settings.root.resolve(): "the folder of runs"}
+        names |= {path: table.name for table in self.settings.tables for path in (table, table.resolve())}
+        if self.settings.store is not None and "://" not in self.settings.store:
+            names[Path(self.settings.store)] = self.settings.store_name
+        # What lies in another folder goes first; a relative path may be a word.
+        for path in sorted(filter(Path.is_absolute, names), key=lambda path: -len(str(path))):
+            if path == Path("/"):
+                continue
+            whole = re.escape(str(path))
+            if path in (self.settings.root, self.settings.root.resolve()):
+                text = re.sub(f"{whole}/", "", text)
+            text = re.sub(rf"{whole}(?![\w.-])", lambda _, path=path: names[path], text)
         return text
 
 

@@ -11,6 +11,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Collection
+from pathlib import Path
 
 import uvicorn
 
@@ -42,7 +43,12 @@ def serve(request: ServeRequest, given: Collection[str]) -> int:
     port = listener.getsockname()[1]
     name = f"[{request.host}]" if ":" in request.host else request.host
     query = "" if policy.token is None else f"?token={policy.token}"
-    settings = Settings(root, request.store, tuple(request.tables))
+    store = request.store
+    if store is not None and "://" not in store:
+        store = str(Path(store).resolve())
+    # Absolute paths are found in messages; `runs` is a word.
+    root = root.resolve()
+    settings = Settings(root, store, tuple(table.absolute() for table in request.tables))
     context = Context(settings, Index(root, request.index))
     config = uvicorn.Config(
         make_app(context, policy),
@@ -58,8 +64,7 @@ def serve(request: ServeRequest, given: Collection[str]) -> int:
         ws="none",
     )
     print(f"http://{name}:{port}/runs{query}", flush=True)
-    if not sys.stdout.isatty():
-        print("steelyard: serving; an interrupt ends it", file=sys.stderr)
+    print("Ctrl-C ends it", file=sys.stderr)
     # An interrupt is how it ends.
     with listener, contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 import urllib3
+from starlette.types import ASGIApp
 
 from steelyard.records import Run
 from tests.cli.suites import write_suite
@@ -65,13 +67,14 @@ class Served:
 
 
 @contextmanager
-def served(root: Path, *options: str) -> Iterator[Served]:
+def served(root: Path, *options: str, cwd: Path | None = None) -> Iterator[Served]:
     """Serve ``root`` on a free port until the block ends; an interrupt ends it in order."""
     process = subprocess.Popen(
         ["steelyard", "serve", str(root), "--port", "0", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=cwd,
     )
     assert process.stdout is not None
     try:
@@ -83,8 +86,26 @@ def served(root: Path, *options: str) -> Iterator[Served]:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
-    assert "Traceback" not in said, said
+    assert said == "Ctrl-C ends it\n", said
     assert process.returncode == 0
+
+
+def asked(app: ASGIApp, path: str) -> tuple[int, str]:
+    """Return status and text that an application answers in this process."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await anyio.sleep_forever()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"",
+        "headers": [(b"host", b"localhost")], "http_version": "1.1", "scheme": "http", "root_path": "",
+    }  # fmt: skip
+    anyio.run(app, scope, receive, send)
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:]).decode()
 
 
 def write_all(folder: Path) -> Mapping[str, str]:

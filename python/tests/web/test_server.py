@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.fleet.registry import queries
+from steelyard.web.app import make_app
+from steelyard.web.context import Context, Settings
+from steelyard.web.index.store import Index
+from steelyard.web.security import Policy
 from tests.fleet.simulated import simulated_store
 from tests.report.runs import write_run
-from tests.web.serving import PATHS, Served, open_files, served, write_all
+from tests.web.serving import PATHS, Served, asked, open_files, served, write_all
 
 
 def heading(text: str) -> str:
@@ -237,6 +241,62 @@ def test_a_run_that_goes_while_it_is_shown_is_an_answer(tmp_path: Path) -> None:
         assert str(tmp_path) not in text
 
 
+def test_words_that_are_also_names_of_folders_are_left_alone(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "table.csv").write_text("machine\n")
+    options = ("--store", "store", "--table", "table.csv")
+    with served(Path("runs"), *options, cwd=tmp_path) as server:
+        assert "two to 8 runs are compared" in server.get("/compare?run=a").data.decode().lower()
+        (tmp_path / "runs" / "a" / "run.json").write_text('{"kind": "run", "schema_version": "9.0"}')
+        text = server.text("/runs/a/report.html")
+        assert "a/run.json" in text.lower()
+        for page in (
+            text,
+            until_answered(server, "/fleet/top"),
+            server.text("/decide/choose?tables=table.csv"),
+        ):
+            assert str(tmp_path) not in page
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("two runs are compared", "two runs are compared"),
+        ("/data/runs/a: no record", "a: no record"),
+        ("/data/runs is empty", "the folder of runs is empty"),
+        ("/data/runs-2/a", "/data/runs-2/a"),
+        ("/data/runs/table.csv: no machine", "table.csv: no machine"),
+        ("/data/store: no store", "store: no store"),
+        ("/data/storeroom", "/data/storeroom"),
+    ],
+)
+def test_messages_do_not_say_where_folders_are(tmp_path: Path, text: str, shown: str) -> None:
+    settings = Settings(Path("/data/runs"), "/data/store", (Path("/data/runs/table.csv"),))
+    context = Context(settings, Index(tmp_path))
+    assert context.without_root(text) == shown
+    context.close()
+
+
+def test_an_error_after_a_page_has_begun_is_said_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "a")
+
+    def broken(folder: Path) -> None:
+        raise RuntimeError("a fault of the test")
+
+    monkeypatch.setattr("steelyard.web.pages.folder.answer_of", broken)
+    context = Context(Settings(tmp_path), Index(tmp_path))
+    status, text = asked(make_app(context, Policy()), "/runs/a/report.html")
+    context.close()
+    assert status == 200
+    assert "This page cannot be shown" in text
+    assert "a fault of the test" not in text
+    assert text.endswith("</html>")
+    assert "RuntimeError: a fault of the test" in capsys.readouterr().err
+
+
 def test_two_hundred_clients_and_a_slow_one_are_served(server: Served) -> None:
     pid = server.process.pid
     before = open_files(pid)
@@ -293,6 +353,8 @@ def test_every_fleet_query_has_a_page(tmp_path: Path) -> None:
             assert f'href="{address}"' in index
             text = until_answered(server, address)
             assert '<form class="ask"' in text or query.options == []
+        assert "steelyard fleet cpi specs --store store" in until_answered(server, "/fleet/cpi/specs")
+        assert str(store.parent) not in until_answered(server, "/fleet/top")
         text = until_answered(server, "/fleet/top?by=category&job=&rows=5")
         assert "steelyard fleet top" in text
         assert server.get("/fleet/top?nonsense=1").status == 400

@@ -114,7 +114,8 @@ def ask(context: Context, one: Query, form: Sequence[Field], watch: Watch) -> tu
     first, last = given.pop("from", None), given.pop("to", None)
     store = context.settings.store
     assert store is not None
-    words = ["steelyard", "fleet", one.name, *_typed(one, given), "--store", store]
+    words = ["steelyard", "fleet", *one.name.split(), *_typed(one, given), *_period(first, last)]
+    words += ["--store", context.settings.store_name]
     with opened(store, first=first, last=last) as source:
         watch.stop = source.engine.interrupt
         watch.check()
@@ -138,6 +139,10 @@ def _typed(one: Query, given: Mapping[str, Any]) -> list[str]:
         for part in value if isinstance(value, list) else [value]:
             words += [flag] if part is True else [flag, str(part)]
     return words
+
+
+def _period(first: str | None, last: str | None) -> list[str]:
+    return [word for flag, day in (("--from", first), ("--to", last)) if day for word in (flag, day)]
 
 
 def _key(one: Query, form: Sequence[Field]) -> tuple[Any, ...]:
