@@ -24,7 +24,7 @@ _EXAMPLES = (
 class ServeRequest:
     """What is served, and where."""
 
-    runs: Annotated[Path, Option("Folder of runs.", metavar="[RUNS]", is_argument=True)] = Path("runs")
+    runs: Annotated[Path, Option("Folder of runs.", metavar="RUNS", is_argument=True)] = Path("runs")
     store: Annotated[
         str | None, Option("Store of a fleet: a folder or s3://bucket/prefix.", metavar="STORE")
     ] = None
