@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from steelyard.decide.score import Score, ScorePart
 
@@ -48,13 +48,18 @@ SCORE = Score(
 )
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium: the system's, else the one that Playwright installed."""
+def launched(playwright: Playwright) -> Browser:
+    """Start a headless Chromium: the system's, else the one that Playwright installed."""
     names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     found = next(filter(None, map(shutil.which, names)), None)
     options: dict[str, Any] = {"executable_path": found} if found else {}
+    return playwright.chromium.launch(args=FLAGS, **options)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium."""
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(args=FLAGS, **options)
+        started = launched(playwright)
         yield started
         started.close()
