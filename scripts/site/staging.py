@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 END = ".md"
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
-PICTURES = (".png", ".svg")
+OTHERS = (".png", ".svg", ".ipynb")
 START = ("getting-started", "guides/install", "guides/read-a-report", "gallery")
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _FENCE = re.compile(r"^\s*(```|~~~)")
@@ -37,12 +37,12 @@ def stage(folder: Path, examples: Mapping[str, str]) -> None:
     wanted[f"gallery{END}"] += _links_to(examples)
     for name, text in wanted.items():
         _write(folder / name, text.encode())
-    pictures = [path for path in DOCS.rglob("*") if path.suffix in PICTURES]
-    for path in pictures:
+    others = [path for path in DOCS.rglob("*") if path.suffix in OTHERS]
+    for path in others:
         _write(folder / path.relative_to(DOCS), path.read_bytes())
-    kept = {folder / name for name in wanted} | {folder / path.relative_to(DOCS) for path in pictures}
+    kept = {folder / name for name in wanted} | {folder / path.relative_to(DOCS) for path in others}
     for path in folder.rglob("*"):
-        if path.suffix in (".md", *PICTURES) and path not in kept:
+        if path.suffix in (".md", *OTHERS) and path not in kept:
             path.unlink()
 
 
