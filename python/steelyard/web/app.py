@@ -97,19 +97,7 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
         path = request.path_params["path"]
         beginning, rest = await in_thread(lambda: named("folder:page")(context, path))
 
-        async def parts() -> AsyncIterator[str]:
-            yield beginning
-            try:
-                made = await in_thread(rest)
-            except SteelyardError as error:
-                made = _error_part(context, error.message, error.hint or "")
-            except Exception as error:
-                # The status is sent: only the page itself can say it.
-                traceback.print_exception(error, file=sys.stderr)
-                made = _error_part(context, _BUG)
-            yield made
-
-        return StreamingResponse(parts(), media_type="text/html")
+        return StreamingResponse(_parts(context, beginning, in_thread(rest)), media_type="text/html")
 
     async def metrics(request: Request) -> Response:
         text = await in_thread(lambda: named("api:open_metrics")(context))
@@ -178,6 +166,19 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
         Exception: partial(_on_bug, context),
     }
     return Guard(Starlette(routes=routes, exception_handlers=errors, lifespan=lifespan), policy)
+
+
+async def _parts(context: Context, beginning: str, rest: Awaitable[str]) -> AsyncIterator[str]:
+    """Yield a page in two parts. The status is sent with the first: what fails later is said on the page."""
+    yield beginning
+    try:
+        made = await rest
+    except SteelyardError as error:
+        made = _error_part(context, error.message, error.hint or "")
+    except Exception as error:
+        traceback.print_exception(error, file=sys.stderr)
+        made = _error_part(context, _BUG)
+    yield made
 
 
 def _query(request: Request) -> dict[str, list[str]]:

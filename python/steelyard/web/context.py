@@ -53,18 +53,21 @@ class Context:
 
     def without_root(self, text: str) -> str:
         """Return a message without where the folders are on this machine."""
-        names = {self.settings.root: "the folder of runs", self.settings.root.resolve(): "the folder of runs"}
+        root = self.settings.root
+        names = dict.fromkeys((root, root.resolve()), "the folder of runs")
         names |= {path: table.name for table in self.settings.tables for path in (table, table.resolve())}
         if self.settings.store is not None and "://" not in self.settings.store:
             names[Path(self.settings.store)] = self.settings.store_name
         # What lies in another folder goes first; a relative path may be a word.
-        for path in sorted(filter(Path.is_absolute, names), key=lambda path: -len(str(path))):
-            if path == Path("/"):
+        for path in sorted(names, key=lambda path: -len(str(path))):
+            if not path.is_absolute() or path == Path("/"):
                 continue
-            whole = re.escape(str(path))
-            if path in (self.settings.root, self.settings.root.resolve()):
-                text = re.sub(f"{whole}/", "", text)
-            text = re.sub(rf"{whole}(?![\w.-])", lambda _, path=path: names[path], text)
+            before, *parts = re.split(rf"{re.escape(str(path))}(?![\w.-])", text)
+            is_root = path in (root, root.resolve())
+            # A folder in the root is called by its path there.
+            text = before + "".join(
+                part[1:] if is_root and part[:1] == "/" else names[path] + part for part in parts
+            )
         return text
 
 

@@ -28,12 +28,20 @@ class Field:
     """One input."""
 
     name: str
-    help: str
+    help: str = ""
     kind: str = "text"
     """``text``, ``number``, ``range``, ``choice``, ``flag``, ``date`` or ``hidden``."""
     value: str = ""
+    default: str = ""
+    """The value of an address without the field."""
     label: str = ""
     choices: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    """What stands for each choice; by default the choice."""
+    suggested: tuple[str, ...] = ()
+    """Values that are there, of a field that takes others, too."""
+    is_more: bool = False
+    """Whether it is folded away unless it has a value of its own."""
     least: float | None = None
     most: float | None = None
     step: float | None = None
@@ -49,6 +57,16 @@ class Field:
     def title(self) -> str:
         """Return what stands beside the input."""
         return self.label or self.name.replace("_", " ").replace("-", " ").strip()
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it has another value than its default."""
+        return self.value != self.default
+
+    @property
+    def options(self) -> list[tuple[str, str]]:
+        """Return each choice and what stands for it."""
+        return list(zip(self.choices, self.words or self.choices, strict=True))
 
     def given(self, text: str) -> Field:
         """Return the field with what the address has."""
@@ -91,11 +109,13 @@ def field_of(
     option, kind = field.option, field.type
     default = "" if field.default in (None, MISSING) or field.is_repeated else str(field.default)
     if kind is bool:
-        return Field(field.name, option.help, "flag", "yes" if field.default else "", label, type=bool)
+        text = "yes" if field.default else ""
+        return Field(field.name, option.help, "flag", text, text, label, type=bool)
     made = Field(
         field.name,
         option.help,
         "number" if kind in (int, float) else "text",
+        default,
         default,
         label,
         least=option.least,
@@ -107,6 +127,8 @@ def field_of(
     )
     if slider is None:
         return made
+    if made.value:
+        made = replace(made, value=f"{float(made.value):g}", default=f"{float(made.value):g}")
     return replace(made, kind="range", least=slider[0], most=slider[1], step=slider[2])
 
 
@@ -122,12 +144,15 @@ def fields_of_query(parameters: Sequence[inspect.Parameter]) -> list[Field]:
         choices = tuple(str(one.value) for one in part) if _is_enum(part) else ()
         default = parameter.default
         text = "" if default in (None, inspect.Parameter.empty) or is_list else str(default)
+        if part is bool:
+            text = "yes" if default else ""
         found.append(
             Field(
                 parameter.name,
                 (declared.help if declared is not None else "") or "",
                 "flag" if part is bool else "number" if part in (int, float) else "text",
-                ("yes" if default else "") if part is bool else text,
+                text,
+                text,
                 choices=choices,
                 least=getattr(declared, "min", None),
                 most=getattr(declared, "max", None),

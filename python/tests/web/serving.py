@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -132,6 +133,29 @@ def many_runs(folder: Path, count: int, *, day_ns: int = 86_400_000_000_000) -> 
         run = at_time(base, base.clock.realtime_ns - at * day_ns, f"tao-{at:06}")
         (folder / run.run_id).mkdir(parents=True)
         (folder / run.run_id / "run.json").write_text(run.model_dump_json())
+
+
+def changed_runs(folder: Path, count: int = 60, *, host: str | None = None) -> None:
+    """Write runs over 40 days; from the 24th on another kernel, another commit each, and 7 % less."""
+    base = run_record(load_result(), Path("tao"))
+    if host is not None:
+        orchestrator = base.orchestrator.model_copy(update={"hostname": host})
+        base = base.model_copy(update={"orchestrator": orchestrator})
+    random = Random(3)
+    for at in range(count):
+        day = at * 40 / count
+        is_after = day >= 24
+        run = at_time(base, base.clock.realtime_ns + int(day * 86_400e9), f"tao-{host or ''}{at:03}")
+        metrics = dict(run.metrics)
+        value = (metrics["requests_per_s"].value or 0) * (0.93 if is_after else 1) * random.gauss(1, 0.01)
+        metrics["requests_per_s"] = metrics["requests_per_s"].model_copy(update={"value": value})
+        tags = ["nightly", f"commit={at * 7919 % 4096:03x}"]
+        run = run.model_copy(update={"metrics": metrics, "tags": tags})
+        (folder / run.run_id).mkdir(parents=True)
+        (folder / run.run_id / "run.json").write_text(run.model_dump_json())
+        machine = {"cpu": {"model": "EPYC", "logical_cpus": 8}}
+        machine["kernel"] = {"release": "6.10.0" if is_after else "6.9.1"}
+        (folder / run.run_id / "machine.json").write_text(json.dumps(machine))
 
 
 def at_time(run: Run, realtime_ns: int, name: str) -> Run:

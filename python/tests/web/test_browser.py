@@ -132,6 +132,43 @@ def test_hostile_names_stay_text_everywhere(browser: Browser, tmp_path: Path) ->
             assert "\x1b" not in page.content()
 
 
+def test_addresses_have_what_was_asked_and_no_more(browser: Browser, server: Served) -> None:
+    with page_of(browser, server) as page:
+        page.goto(f"{server.address}/runs")
+        page.get_by_label("search").fill("tao")
+        page.get_by_role("button", name="Search").click()
+        page.wait_for_url(f"{server.address}/runs?search=tao")
+        page.get_by_text("More filters").click()
+        page.get_by_label("also the runs of suites").check()
+        page.get_by_label("search").fill("")
+        page.get_by_role("button", name="Search").click()
+        page.wait_for_url(f"{server.address}/runs?members=yes")
+        assert page.get_by_label("also the runs of suites").is_visible()
+        page.goto(f"{server.address}/trends")
+        page.get_by_label("ordered by").select_option("kernel")
+        page.get_by_role("button", name="Show").click()
+        page.wait_for_url(re.compile(r"/trends\?benchmark=tao&metric=requests_per_s&by=kernel$"))
+        page.get_by_label("ordered by").select_option("time")
+        page.get_by_role("button", name="Show").click()
+        page.wait_for_url(re.compile(r"/trends\?benchmark=tao&metric=requests_per_s$"))
+
+
+def test_every_input_has_a_name_and_its_help(browser: Browser, server: Served) -> None:
+    with page_of(browser, server) as page:
+        for path in ("/runs", "/trends", "/decide/choose?tables=runs", "/decide/project", "/decide/size"):
+            page.goto(f"{server.address}{path}")
+            wrong = page.evaluate(
+                "[...document.querySelectorAll('input, select')].filter((one) => one.type !== 'hidden' &&"
+                " !(one.labels && one.labels.length) && !one.getAttribute('aria-label')"
+                " || one.getAttribute('aria-describedby')"
+                " && !document.getElementById(one.getAttribute('aria-describedby'))).map((one) => one.name)"
+            )
+            assert wrong == [], path
+            assert page.locator("h1").count() == 1, path
+            ids = page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+            assert len(ids) == len(set(ids)), path
+
+
 def test_a_run_under_way_is_followed(browser: Browser, tmp_path: Path) -> None:
     root = tmp_path / "runs"
     root.mkdir()
@@ -193,7 +230,7 @@ def test_prices_are_slid(browser: Browser, tmp_path: Path) -> None:
         years = page.locator("input[name=years]")
         years.focus()
         page.keyboard.press("End")
-        page.wait_for_url(re.compile("years=10"))
+        page.wait_for_url(re.compile(r"\?tables=servers\.csv&years=10&weight%3Adb_per_s=0$"))
         assert page.locator("h1").inner_text()
 
 

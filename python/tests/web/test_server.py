@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from steelyard.web.index.store import Index
 from steelyard.web.security import Policy
 from tests.fleet.simulated import simulated_store
 from tests.report.runs import write_run
-from tests.web.serving import PATHS, Served, asked, open_files, served, write_all
+from tests.web.serving import PATHS, Served, asked, changed_runs, open_files, served, write_all
 
 
 def heading(text: str) -> str:
@@ -199,6 +200,11 @@ def test_the_list_is_searched_sorted_and_exported(server: Served) -> None:
     values = [row["value"] for row in document["runs"]]
     assert values == sorted(values, reverse=True)
     assert server.get("/runs?order=sideways").status == 400
+    members = server.text("/runs?members=yes")
+    assert members.count('of <a href="/runs/suite-1/report.html">suite-1</a>') == 2
+    assert "No run has all of this." in server.text("/runs?search=nothing")
+    assert 'id="compare"' not in server.text("/runs?search=nothing")
+    assert "fewer pages" in server.text("/runs?page=7")
     assert server.json("/api/v1/runs?page=x")["error"]
 
 
@@ -239,6 +245,60 @@ def test_a_run_that_goes_while_it_is_shown_is_an_answer(tmp_path: Path) -> None:
         assert "This page cannot be shown" in text
         assert "9.0" in text
         assert str(tmp_path) not in text
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server on runs whose level changes."""
+    folder = tmp_path_factory.mktemp("changed")
+    changed_runs(folder)
+    with served(folder) as started:
+        assert started.json("/api/v1/runs")["total"] == 60
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("by", "since"),
+    [
+        ("time", "since 20"),
+        ("kernel", "since kernel 6.10.0 (20"),
+        # In the order of their first runs, not of their letters.
+        ("tag:commit", f"since commit {36 * 7919 % 4096:03x} (20"),
+    ],
+)
+def test_a_trend_says_since_when(changed: Served, by: str, since: str) -> None:
+    text = changed.text(f"/trends?benchmark=tao&metric=requests_per_s&by={by}")
+    said = heading(text)
+    assert re.match(r"Requests: [67]\.\d+\W% lower \(worse\) since ", said), said
+    assert since in said
+    assert "with kernel 6.9.1 → 6.10.0" in said
+    assert "unknown host" not in text
+    assert f'<option value="{by}" selected>' in text
+    chart = json.loads(re.search(r'id="drawn">(.*?)</script>', text, re.S)[1])["charts"][0]  # type: ignore[index]
+    assert len(chart["marks"]) == 1
+    assert [series["name"] for series in chart["series"]] == ["suspect runs", "level"]
+
+
+def test_runs_without_a_tag_are_not_ordered_by_it(tmp_path: Path) -> None:
+    changed_runs(tmp_path, 8)
+    write_run(tmp_path / "another")
+    with served(tmp_path) as server:
+        text = server.text("/trends?benchmark=tao&metric=requests_per_s&by=tag:commit")
+        assert "1 run without the tag commit=: not in the trend." in text
+
+
+def test_names_of_several_machines_stand_in_their_order(tmp_path: Path) -> None:
+    for host in ("one", "two"):
+        changed_runs(tmp_path, 10, host=host)
+    for path in tmp_path.glob("tao-one*/machine.json"):
+        # One machine has no run with the first kernel, the other none with the last.
+        path.write_text(path.read_text().replace("6.10.0", "6.11.0").replace("6.9.1", "6.10.0"))
+    with served(tmp_path) as server:
+        text = server.text("/trends?benchmark=tao&metric=requests_per_s&by=kernel")
+        chart = json.loads(re.search(r'id="drawn">(.*?)</script>', text, re.S)[1])["charts"][0]  # type: ignore[index]
+        names = dict.fromkeys(x for series in chart["series"] for x in series["x"])
+        assert list(names) == ["6.9.1", "6.10.0", "6.11.0"]
+        assert " on one" in text
 
 
 def test_words_that_are_also_names_of_folders_are_left_alone(tmp_path: Path) -> None:
@@ -382,6 +442,13 @@ def until_answered(server: Served, path: str) -> str:
         while not server.json(f"/jobs/{job[1]}")["done"]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
+
+
+def test_a_question_that_is_refused_keeps_its_form(server: Served) -> None:
+    text = server.text("/decide/size?demand=much&tables=runs")
+    assert '<form class="ask"' in text
+    assert "from tables and runs." in text
+    assert server.text("/decide/project").count("Fill in target, then press Decide.") == 1
 
 
 def test_openapi_names_every_schema_it_uses(server: Served) -> None:

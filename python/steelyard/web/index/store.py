@@ -15,6 +15,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -177,6 +178,18 @@ class Index:
                 f"SELECT {column}, count(*) AS n FROM folder WHERE {where} AND {column} != ''"
                 f" GROUP BY {column} ORDER BY n DESC, {column} LIMIT 200"
             ).fetchall()
+
+    def tags(self) -> list[str]:
+        """Return the tags of all folders, the most frequent first."""
+        with self._transaction() as connection:
+            found = connection.execute(
+                "SELECT tags, count(*) FROM folder WHERE tags != '' GROUP BY tags"
+            ).fetchall()
+        counts: Counter[str] = Counter()
+        for tags, count in found:
+            for tag in filter(None, tags.split("\n")):
+                counts[tag] += count
+        return [tag for tag, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
 
     def metrics_of(self, benchmark: str) -> list[str]:
         """Return the names of a benchmark's metrics that have values, the main one first."""

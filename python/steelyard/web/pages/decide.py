@@ -108,7 +108,7 @@ def page(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> 
     form = form_of(context, one, query)
     action = f"{HERE}/{one.name}"
     if one.needs and not next(field for field in form if field.name == one.needs).value:
-        about = f"Needs {one.needs.replace('_', ' ')}."
+        about = f"Fill in {one.needs.replace('_', ' ')}, then press Decide."
         said = Answer(one.name, one.about, [], lines=[about], eyebrow="decide", source="tables")
         return answer_page(said, HERE, form=form, action=action, submit="Decide")
     try:
@@ -116,7 +116,7 @@ def page(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> 
             context, key_of(one, form), one.about, HERE, lambda watch: ask(context, one, form, watch)
         )
     except SteelyardError as error:
-        found, waits = (None, waiting.refused(context, error, one.name, "decide")), ""
+        found, waits = (None, waiting.refused(context, error, one.name, "decide", "tables and runs")), ""
     if found is None:
         return waits
     return answer_page(found[1], HERE, form=form, action=action, submit="Decide")
@@ -145,11 +145,20 @@ def form_of(context: Context, one: Decision, query: Mapping[str, Sequence[str]])
     first = {name: at for at, name in enumerate((*one.first, *one.sliders))}
     known.sort(key=lambda field: first.get(field.name, len(first)))
     tables = Field(_TABLES, "Table of machines and results.", value=names[0], choices=tuple(names))
-    fields = [tables, *(field_of(field, slider=one.sliders.get(field.name)) for field in known)]
-    fields += [
-        Field(f"{_WEIGHT}{result}", "", "range", "1", f"weight of {result}", (), 0.0, 5.0, 0.1, float)
-        for result in _results(context, given.get(_TABLES, names[0]), one)
+    fields = [
+        tables,
+        *(
+            replace(field_of(field, slider=one.sliders.get(field.name)), is_more=field.name not in first)
+            for field in known
+        ),
     ]
+    fields += [
+        Field(
+            f"{_WEIGHT}{result}", "", "range", "1", "1", f"weight of {result}",
+            least=0.0, most=5.0, step=0.1, type=float,
+        )
+        for result in _results(context, given.get(_TABLES, names[0]), one)
+    ]  # fmt: skip
     if unknown := sorted(set(given) - {field.name for field in fields}):
         raise UsageError(f"{one.name} has no option {unknown[0][:40]!r}")
     return filled(fields, given)

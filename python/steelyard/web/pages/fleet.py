@@ -25,6 +25,8 @@ from steelyard.web.roots import NotThereError
 from steelyard.web.shell import answer_page, template_page
 
 HERE = "/fleet"
+_MOST_SHOWN = 6
+"""Options that are shown; further ones are folded away."""
 _DAYS = (
     Field("from", "First day (UTC).", "date"),
     Field("to", "Last day (UTC, inclusive).", "date"),
@@ -64,15 +66,16 @@ def page(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> 
     form = form_of(one, query)
     action = f"{HERE}/{quote(name)}"
     if missing := [field.title for field in form if _is_required(one, field) and not field.value]:
-        about = f"Needs {' and '.join(missing)}."
-        said = Answer(f"fleet {one.name}", _about(one), [], lines=[about], eyebrow="fleet")
+        about = f"Fill in {' and '.join(missing)}, then press Ask."
+        said = Answer(one.name, _about(one), [], lines=[about], eyebrow="fleet")
         return answer_page(said, HERE, form=form, action=action, submit="Ask")
     try:
         found, waits = waiting.answered(
             context, _key(one, form), f"fleet {one.name}", HERE, lambda watch: ask(context, one, form, watch)
         )
     except SteelyardError as error:
-        found, waits = (waiting.refused(context, error, f"fleet {one.name}", "fleet"), None), ""
+        said = waiting.refused(context, error, one.name, "fleet", "a fleet's store")
+        found, waits = (said, None), ""
     if found is None:
         return waits
     return answer_page(found[0], HERE, form=form, action=action, submit="Ask")
@@ -100,7 +103,13 @@ def query_named(name: str) -> Query:
 
 def form_of(one: Query, query: Mapping[str, Sequence[str]]) -> list[Field]:
     """Return the fields of a query with what an address has. Raises UsageError for what it has not."""
-    fields = [*fields_of_query(one.options), *_DAYS]
+    fields = fields_of_query(one.options)
+    many = len(fields) > _MOST_SHOWN
+    fields = [
+        replace(field, is_more=many and not _is_required(one, field) and at >= _MOST_SHOWN)
+        for at, field in enumerate(fields)
+    ]
+    fields += _DAYS
     # A flag that may be repeated may be so in an address.
     given = {name: "\n".join(many) for name, many in query.items()}
     if unknown := sorted(set(given) - {field.name for field in fields}):

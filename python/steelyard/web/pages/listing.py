@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -19,14 +21,15 @@ from steelyard.web.shell import template_page
 
 WAIT_S = 0.1
 """How long a page waits for what changed since the last one; what takes longer is there at the next."""
-_MORE = ("kind", "processor", "since", "until", "members")
-"""Filters that are folded away unless one is used."""
+_FIRST = ("search", "benchmark", "verdict", "tag")
+"""Filters that are shown; others are folded away unless one is used."""
+_MOST_TAGS = 200
 _COMPARABLE = (Kind.RUN.value, Kind.SUITE.value)
 _COLUMNS = (
     ("run", "name", True),
     ("verdict", "verdict", True),
     ("result", "result", False),
-    ("time", "time", True),
+    ("time (UTC)", "time", True),
     ("machine", "machine", True),
     ("tags and notes", "", True),
 )
@@ -52,15 +55,20 @@ def page(context: Context, *, query: Mapping[str, Sequence[str]]) -> str:
             "notes": notes,
             "form": _form(context, asked),
             "filtered": bool(asked.query),
-            "more": any(name in _MORE for name in asked.query),
             "columns": [_column(asked, *column) for column in _COLUMNS],
             "rows": [_row(entry) for entry in rows.entries],
-            "empty": "No run fits."
-            if asked.query
-            else "There is no run yet: steelyard run quick makes some.",
+            "empty": _empty(asked),
             "pager": _pager(asked, rows.pages),
         },
     )
+
+
+def _empty(asked: RunFilter) -> str:
+    if asked.page > 1:
+        return "This list has fewer pages."
+    if asked.query:
+        return "No run has all of this."
+    return "There is no run yet: steelyard run quick makes some."
 
 
 def address(path: str) -> str:
@@ -90,6 +98,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "href": address(entry.path),
         "title": entry.title,
         "kind": " ".join(filter(None, (entry.kind, entry.tier))),
+        "suite": (entry.parent, address(entry.parent)) if entry.parent else None,
         "level": entry.verdict if is_over else "incomplete",
         "word": entry.verdict if is_over else entry.status,
         "result": result_text(entry),
@@ -107,23 +116,27 @@ def _form(context: Context, asked: RunFilter) -> list[Field]:
     def choices(column: str) -> tuple[str, ...]:
         return tuple(sorted(value for value, _ in context.index.values_of(column)))
 
-    return [
+    fields = [
         Field("search", "Words in names, machines, kernels and tags.", value=asked.search),
-        Field("benchmark", "", value=asked.benchmark, choices=("", *choices("title"))),
-        Field("verdict", "", value=asked.verdict, choices=("", "valid", "suspect", "invalid")),
-        Field("kind", "", value=asked.kind, choices=("", *(kind.value for kind in Kind))),
-        Field("processor", "", value=asked.processor, choices=("", *choices("processor"))),
+        Field("benchmark", value=asked.benchmark, choices=("", *choices("title"))),
+        Field("verdict", value=asked.verdict, choices=("", "valid", "suspect", "invalid")),
+        Field("tag", value=asked.tag, suggested=tuple(context.index.tags()[:_MOST_TAGS])),
+        Field("kind", value=asked.kind, choices=("", *(kind.value for kind in Kind))),
+        Field("processor", value=asked.processor, choices=("", *choices("processor"))),
+        Field("kernel", value=asked.kernel, choices=("", *choices("kernel"))),
+        Field("host", value=asked.host, choices=("", *choices("host"))),
+        Field("tier", value=asked.tier, choices=("", *choices("tier"))),
+        Field("status", value=asked.status, choices=("", *choices("status"))),
         Field("since", "First day (UTC).", "date", asked.since),
         Field("until", "Last day (UTC).", "date", asked.until),
-        Field(
-            "members", "List runs of suites, too.", "flag", "yes" if asked.members else "", "runs of suites"
-        ),
-        *(
-            Field(name, "", "hidden", value)
-            for name, value in asked.query.items()
-            if name in ("order", "ascending", "tag", "host", "kernel", "tier", "status")
-        ),
+        Field("members", "", "flag", "yes" if asked.members else "", label="also the runs of suites"),
     ]
+    hidden = [
+        Field(name, "", "hidden", value)
+        for name, value in asked.query.items()
+        if name in ("order", "ascending")
+    ]
+    return [*(replace(field, is_more=field.name not in _FIRST) for field in fields), *hidden]
 
 
 def _column(asked: RunFilter, name: str, order: str, is_text: bool) -> tuple[str, str, str, bool]:
@@ -146,8 +159,10 @@ def _pager(asked: RunFilter, pages: int) -> list[tuple[str, str]]:
         return []
     here = min(asked.page, pages)
     near = sorted({1, pages, *range(max(1, here - 2), min(pages, here + 2) + 1)})
-    found = []
-    for number in near:
+    found: list[tuple[str, str]] = []
+    for before, number in pairwise([0, *near]):
+        if number > before + 1:
+            found.append(("…", ""))
         query = asked.query | {"page": str(number)}
         found.append((str(number), "" if number == here else f"/runs?{urlencode(query)}"))
     return found

@@ -29,11 +29,13 @@ def answered(
         return None, _page(context, job)
 
 
-def refused(context: Context, error: SteelyardError, title: str, eyebrow: str) -> Answer:
+def refused(context: Context, error: SteelyardError, title: str, eyebrow: str, source: str) -> Answer:
     """Return what a page with a form says of a question that has no answer."""
     message, hint = context.without_root(error.message), context.without_root(error.hint or "")
     lines = [f"{hint[:1].upper()}{hint[1:]}."] if hint else []
-    return Answer(title, f"{message[:1].upper()}{message[1:]}", [], lines=lines, eyebrow=eyebrow)
+    return Answer(
+        title, f"{message[:1].upper()}{message[1:]}", [], lines=lines, eyebrow=eyebrow, source=source
+    )
 
 
 def state(context: Context, *, job: str, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:

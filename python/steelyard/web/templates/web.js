@@ -1,6 +1,6 @@
 "use strict";
 // What pages of the server do beside those of reports: sliders say their value, a query that waits is looked at
-// again, a run under way shows its last second, and `/` goes to the search.
+// again, a run under way shows its last second, addresses stay short, and `/` goes to the search.
 (() => {
   for (const range of document.querySelectorAll(".ask input[type=range]")) {
     const output = document.querySelector(`output[for="${CSS.escape(range.id)}"]`);
@@ -15,6 +15,18 @@
     });
   }
 
+  // What is empty or as it is anyway is not part of the address.
+  for (const form of document.querySelectorAll("form.ask")) {
+    form.addEventListener("formdata", ({ formData }) => {
+      for (const input of form.elements) {
+        const usual = input.dataset.default || "";
+        if (input.type === "checkbox") {
+          if (usual && !input.checked) formData.set(input.name, "no");
+        } else if (input.name && (input.type === "range" && usual ? Number(input.value) === Number(usual) : input.value === usual)) formData.delete(input.name);
+      }
+    });
+  }
+
   const search = document.querySelector("form[role=search] input");
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target.closest && event.target.closest("input, select, textarea, [role=application]");
@@ -22,7 +34,7 @@
   });
 
   const chosen = document.getElementById("chosen");
-  if (chosen) {
+  if (chosen && document.getElementById("compare")) {
     const button = document.getElementById("compare");
     const count = () => {
       const n = chosen.querySelectorAll("input[name=run]:checked").length;
