@@ -43,14 +43,23 @@ def answer_page(
     action: str = "",
     submit: str = "Show",
     live: str = "",
+    so_far: Sequence[Any] = (),
     links: Sequence[tuple[str, str]] = (),
 ) -> str:
     """Return the page of an answer, with a form before it.
 
-    ``action`` is the address that the form asks, ``live`` one that tells of a run under way; ``links`` are
+    ``action`` is the address that the form asks, ``live`` one that tells of a run under way, and
+    ``so_far`` what is known of its verdict; ``links`` are
     other views of the same.
     """
-    more = {"form": list(form), "action": action, "submit": submit, "live": live, "links": list(links)}
+    more = {
+        "form": list(form),
+        "action": action,
+        "submit": submit,
+        "live": live,
+        "so_far": list(so_far),
+        "links": list(links),
+    }
     return render(answer, assets=ASSETS, site=site_of(here), name="page.html.j2", more=more)
 
 

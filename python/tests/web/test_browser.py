@@ -183,7 +183,13 @@ def test_a_run_under_way_is_followed(browser: Browser, tmp_path: Path) -> None:
                 time.sleep(0.2)
             path = rows[0]["path"]
             page.goto(f"{server.address}/runs/{path}/report.html")
-            page.locator("[data-live]", has_text="requests").wait_for(timeout=60_000)
+            # Opened before there is anything to draw, it shows charts when there is.
+            page.locator("#result h1", has_text="requests").wait_for(timeout=60_000)
+            page.locator("#chart-throughput .js-line").first.wait_for(timeout=20_000)
+            page.locator("[data-live]", has_text="not final").wait_for()
+            page.locator("[data-live] .badge.valid", has_text="valid").wait_for(timeout=60_000)
+            assert "finished requests failed" in page.inner_text("[data-live]")
+            assert re.search(r"measure · \d+ of 12 s", page.inner_text("#result h1"))
             state = server.json(f"/runs/{path}/live.json")
             assert state["status"] == "running"
             charts = {chart["id"]: chart for chart in state["charts"]}

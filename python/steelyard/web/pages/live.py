@@ -3,7 +3,7 @@
 In: the folder of a run whose program still runs. Out: throughput, latency, lag and errors by second from the
 logs of its loads, CPU by second from the telemetry as far as it was flushed, its phase.
 
-Nothing is judged here: the verdict comes with the run's end.
+What the logs show is held against the bounds of the checks that they allow; the verdict comes with the end.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from steelyard._base import SteelyardError, read_tail
+from steelyard.analyze import checks
 from steelyard.bench import runs
 from steelyard.records import Run, RunStatus
 from steelyard.report import format as fmt
@@ -51,6 +52,11 @@ class Seen:
     seconds: dict[int, Second] = field(default_factory=dict)
     """By the second of the monotonic clock."""
     errors: int = 0
+    measured: int = 0
+    """Requests that were completed in the measure phase, and the errors in it."""
+    measured_errors: int = 0
+    measured_per_s: list[float] = field(default_factory=list)
+    """Throughput of each load in each second of the measure phase."""
 
 
 def is_running(folder: Path) -> bool:
@@ -63,7 +69,8 @@ def is_running(folder: Path) -> bool:
 
 def page(context: Context, folder: Path, path: str) -> str:
     """Return the page of a run under way, which looks again each second."""
-    return answer_page(answer(folder), "/runs", live="live.json")
+    run = runs.load(folder)
+    return answer_page(answer(folder), "/runs", live="live.json", so_far=so_far(run, _seen(folder, run)))
 
 
 def state(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -75,7 +82,7 @@ def state(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) ->
     except SteelyardError as error:
         raise NotThereError(f"there is no run at {path[:200]!r}") from error
     if run.status is not RunStatus.RUNNING:
-        return {"status": run.status.value, "line": "The run has ended.", "charts": []}
+        return {"status": run.status.value, "line": "The run has ended.", "charts": [], "so_far": []}
     said = answer(folder)
     charts = [
         block.spec()
@@ -83,7 +90,11 @@ def state(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) ->
         for block in section.blocks
         if isinstance(block, Timeline) and block.is_drawable
     ]
-    return {"status": run.status.value, "line": said.heading, "charts": charts}
+    phase = run.phases[-1].name if run.phases else ""
+    checked = [asdict(one) for one in so_far(run, _seen(folder, run))]
+    return {
+        "status": run.status.value, "line": said.heading, "phase": phase, "charts": charts, "so_far": checked
+    }  # fmt: skip
 
 
 def answer(folder: Path) -> Answer:
@@ -101,7 +112,6 @@ def answer(folder: Path) -> Answer:
         title(run),
         heading(run, seen),
         [section for section in sections if section.blocks],
-        lines=[f"{run.benchmark} · {run.tier}", "No verdict yet: the checks are made at the end."],
         level="incomplete",
         verdict="running",
         eyebrow="run under way",
@@ -114,7 +124,11 @@ def heading(run: Run, seen: Seen) -> str:
     """Return phase, elapsed time and the last second in one line."""
     parts = [run.phases[-1].name if run.phases else "preparation"]
     if run.phases:
-        parts.append(f"{max(0, (time.monotonic_ns() - run.phases[-1].begin_ns) / 1e9):.0f} s")
+        passed = f"{max(0, (time.monotonic_ns() - run.phases[-1].begin_ns) / 1e9):.0f}"
+        planned = run.parameters.get(run.phases[-1].name)
+        whole = planned.value if planned is not None and planned.unit == "s" else None
+        known = isinstance(whole, int | float) and not isinstance(whole, bool)
+        parts.append(f"{passed} of {whole:g} s" if known else f"{passed} s")
     if seen.seconds:
         last = seen.seconds[max(seen.seconds)]
         parts.append(f"{fmt.quantity(last.completed_per_s, '1/s')} requests")
@@ -123,6 +137,38 @@ def heading(run: Run, seen: Seen) -> str:
     if seen.errors:
         parts.append(fmt.several(seen.errors, "error"))
     return " · ".join(parts)
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """What one check would say if the run ended now."""
+
+    level: str
+    word: str
+    text: str
+
+
+def so_far(run: Run, seen: Seen) -> list[SoFar]:
+    """Return what the logs of the loads allow to be checked before the end."""
+    finished = seen.measured + seen.measured_errors
+    if not finished:
+        return [SoFar("incomplete", "none", "nothing was measured yet, and what is before it is not judged")]
+    errors = f"{seen.measured_errors:,} of {finished:,} finished requests failed"
+    found = [_judged("errors", seen.measured_errors / finished, errors)]
+    values = np.array(seen.measured_per_s)
+    if len(values) > 1 and values.mean() > 0:
+        varies = fmt.quantity(float(values.std(ddof=1) / values.mean()), "ratio")
+        found.append(SoFar("", "", f"throughput varies by {varies} from second to second"))
+    lags = [second.lag_p99_ns for second in seen.seconds.values() if np.isfinite(second.lag_p99_ns)]
+    if lags:
+        lag = fmt.quantity(float(np.median(lags)), "ns")
+        found.append(SoFar("", "", f"delay in the load generator: p99 {lag} in most seconds"))
+    return found
+
+
+def _judged(check: str, value: float, claim: str) -> SoFar:
+    level = checks.level(check, value).value
+    return SoFar(level, level, claim)
 
 
 def _zero_ns(run: Run) -> int:
@@ -154,6 +200,10 @@ def _seen(folder: Path, run: Run) -> Seen:
             second.completed_per_s += int(event["completed"]) / length_s if length_s > 0 else 0.0
             second.errors += int(event["errors"])
             seen.errors += int(event["errors"])
+            if event.get("phase") == "measure":
+                seen.measured += int(event["completed"])
+                seen.measured_errors += int(event["errors"])
+                seen.measured_per_s.append(int(event["completed"]) / length_s if length_s > 0 else 0.0)
             for name in ("p50_ns", "p99_ns"):
                 setattr(second, name, _larger(getattr(second, name), event.get(f"response_{name}")))
             second.lag_p99_ns = _larger(second.lag_p99_ns, event.get("lag_p99_ns"))

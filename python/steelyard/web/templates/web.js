@@ -67,14 +67,34 @@
 
   const live = document.querySelector("[data-live]");
   if (live) {
+    const heading = document.querySelector("#result h1"), list = live.querySelector("ul"), phase = document.getElementById("phase");
+    const marks = { valid: "✓", suspect: "!", invalid: "✕" };
+    const element = (name, kind, text, ...inner) => {
+      const made = document.createElement(name);
+      if (kind) made.className = kind;
+      made.append(...inner, text);
+      return made;
+    };
+    const item = (one) => {
+      if (!one.level) return element("li", "", one.text);
+      const mark = element("span", "mark", marks[one.level] || "…");
+      mark.setAttribute("aria-hidden", "true");
+      return element("li", "", ` ${one.text}`, element("span", `badge ${one.level}`, one.word, mark));
+    };
     const look = async () => {
       try {
         const state = await json(live.dataset.live);
-        live.textContent = state.line;
         if (state.status !== "running") { location.reload(); return; }
+        heading.textContent = state.line;
+        // Only the phase is read out: figures change each second.
+        if (phase.textContent !== state.phase) phase.textContent = state.phase;
+        list.replaceChildren(...state.so_far.map(item));
         for (const chart of state.charts) {
           const place = document.getElementById("chart-" + chart.id);
-          if (place && window.Plotly && page.kinds[chart.kind]) {
+          if (!place) {
+            // The page was made before there was anything to draw.
+            if (performance.now() > 2000) { location.reload(); return; }
+          } else if (window.Plotly && page.kinds[chart.kind]) {
             const colour = page.palette();
             const [traces, layout] = page.kinds[chart.kind](chart, colour, place.clientWidth);
             window.Plotly.react(place, traces, { ...layout, ...page.frame(colour) }, page.shown);
