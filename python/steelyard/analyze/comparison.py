@@ -32,6 +32,12 @@ SAME_RATIO = 0.01
 """Values closer than this are called the same."""
 
 
+NOISE_UNKNOWN = (
+    "one run each, whose noise is not known: nothing here says whether a difference is more than that"
+    " (--repeat 3 and two suites do)"
+)
+
+
 @dataclass(frozen=True)
 class Side:
     """One run with what was derived from it."""
@@ -230,10 +236,7 @@ def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[ProfileChange]
 
 
 def _cautions(a: Side, b: Side) -> list[str]:
-    cautions = [
-        "one run each, whose noise is not known: nothing here says whether a difference is more than that"
-        " (--repeat 3 and two suites do)"
-    ]
+    cautions = [NOISE_UNKNOWN]
     if a.run.tier != b.run.tier:
         cautions.append(
             f"the tiers differ ({a.run.tier} and {b.run.tier}): so may the results, for that reason"

@@ -147,6 +147,7 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
         Route("/runs/{path:path}/live.json", document("live:state"), methods=get),
         Route("/runs/{path:path}", to_page, methods=get),
         Route("/compare", page("compare:page"), methods=get),
+        Route("/compare/profile", page("compare:profile_page"), methods=get),
         Route("/trends", page("trends:page"), methods=get),
         Route("/fleet", page("fleet:index_page"), methods=get),
         Route("/fleet/{name:path}", page("fleet:page"), methods=get),

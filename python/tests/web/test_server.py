@@ -223,6 +223,54 @@ def test_runs_are_laid_over_one_another(server: Served) -> None:
     assert any(figure["figure"] == "over A" for figure in document["figures"])
 
 
+def test_differences_are_held_against_earlier_sessions(changed: Served) -> None:
+    rows = changed.json("/api/v1/runs?order=time&ascending=yes")["runs"]
+    first, second, last = (rows[at]["path"] for at in (0, 1, -1))
+    near = changed.text(f"/compare?run={first}&run={second}")
+    assert "noise is not known" not in near
+    assert "by chance up to" in near
+    text = changed.text(f"/compare?run={first}&run={last}&run={second}")
+    assert "earlier sessions like these differ by" in text
+    document = changed.json(f"/api/v1/compare?run={first}&run={last}&run={second}")
+    chance = [one for one in document["figures"] if one["figure"] == "by chance up to"]
+    assert next(one["value"] for one in chance if one["row"] == "requests") > 1
+    assert "A, B, C: suspect" in text
+
+
+def test_an_invalid_run_is_never_the_best(tmp_path: Path) -> None:
+    changed_runs(tmp_path, 8)
+    paths = sorted(path.name for path in tmp_path.iterdir())[:3]
+    record = tmp_path / paths[1] / "run.json"
+    run = json.loads(record.read_text())
+    run["verdict"]["level"] = "invalid"
+    run["verdict"]["checks"] = [{"id": "errors", "level": "invalid", "claim": "all requests failed"}]
+    run["metrics"]["requests_per_s"]["value"] *= 10
+    record.write_text(json.dumps(run))
+    with served(tmp_path) as server:
+        said = heading(server.text("/compare?" + "&".join(f"run={path}" for path in paths)))
+        assert not said.startswith("B has"), said
+
+
+def test_profiles_of_two_runs_have_a_page_of_their_difference(tmp_path: Path) -> None:
+    for name, count in (("tao-1", 400), ("tao-2", 900)):
+        write_run(tmp_path / name)
+        stacks = f"tao;main;memcpy {count}\ntao;main;hash 600\ntao;main;<script>alert(1)</script> 50\n"
+        (tmp_path / name / "profile.folded").write_text(stacks)
+    write_run(tmp_path / "tao-3")
+    with served(tmp_path) as server:
+        assert "/compare/profile" not in server.text("/compare?run=tao-1&run=tao-3")
+        text = server.text("/compare?run=tao-1&run=tao-2")
+        found = re.search(r'href="(/compare/profile[^"]+)"', text)
+        assert found is not None
+        page = until_answered(server, found[1].replace("&amp;", "&"))
+        assert "steelyard profile diff tao-1 tao-2" in page
+        assert "Functions, own samples" in page
+        assert "<script>alert" not in page
+        assert server.get("/compare/profile?run=tao-1").status == 400
+        assert server.get("/compare/profile?run=tao-1&run=tao-3").status == 404
+        assert server.get("/compare/profile?run=tao-1&run=../etc").status == 404
+
+
 def test_trends_answer_and_refuse(server: Served) -> None:
     text = server.text("/trends?benchmark=tao&metric=requests_per_s")
     assert "fewer than 8 sessions" in text.lower()

@@ -30,6 +30,8 @@ from steelyard.stats.sessions import SessionSpread
 
 MOST = 8
 CONFIDENCE = 0.95
+NOISE = "by chance up to"
+"""The column of results with what may be noise."""
 _ROLES = tuple(f"line{at}" for at in range(MOST))
 _IDLE = ("idle", "iowait")
 _FIRST = ("throughput", "latency", "cpu-all", "cpu-server", "cpu-load")
@@ -43,11 +45,6 @@ class Overlaid:
     letter: str
     charts: dict[str, Timeline]
     headline: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """The letter and the run's id."""
-        return f"{self.letter} {self.run.run_id}"
 
 
 def several_answer(folders: Sequence[Path], earlier: Sessions = (), *, command: str = "") -> Answer:
@@ -70,9 +67,13 @@ def several_answer(folders: Sequence[Path], earlier: Sessions = (), *, command: 
     charts = tuple(_overlay(sides))
     sections = [
         Section("runs", "Runs", (_runs(sides, metric, spread),), _noise(spread)),
-        Section("results", "Results", (_results(sides),)),
+        Section("results", "Results", (_results(sides, earlier),)),
         Section(
-            "time", "Over time", charts, "Second by second from the start of the measure phase.", grid=True
+            "time",
+            "Over time",
+            charts,
+            "Second by second from the start of the measure phase; letters are those of the runs above.",
+            grid=True,
         ),
     ]
     return Answer(
@@ -105,17 +106,18 @@ def _read(folder: Path, letter: str) -> Overlaid:
 
 def _heading(sides: Sequence[Overlaid], metric: str, spread: SessionSpread | None) -> str:
     """Return which run has the best main result, and whether that is more than noise."""
-    found = [(side, _value(side, metric)) for side in sides]
+    found = [(side, _value(side, metric)) for side in sides if level_of(side.run) in ("valid", "suspect")]
     known = [(side, value) for side, value in found if value is not None and value > 0]
     if len(known) < 2:
-        return "Fewer than two of them have a result"
+        return "Fewer than two of them have a result that counts"
     name = metric_name(metric, sides[0].run.benchmark)
     is_less = sides[0].run.metrics[metric].better == "lower"
     best, first = (min if is_less else max)(known, key=lambda pair: pair[1]), known[0]
-    ratio = best[1] / first[1]
     if best[0] is first[0]:
-        return f"{first[0].letter} has the best {name}"
-    interval = _interval(ratio, spread)
+        return f"{first[0].letter} has the {'lowest' if is_less else 'highest'} {name}"
+    ratio = best[1] / first[1]
+    # The best of several is further away by chance than another one.
+    interval = _interval(ratio, spread, pairs=len(known) - 1)
     more = f"{best[0].letter} has {fmt.significant(ratio)} x the {name} of {first[0].letter}"
     if interval is None:
         return more
@@ -132,10 +134,11 @@ def _noise(spread: SessionSpread | None) -> str:
     )
 
 
-def _interval(ratio: float, spread: SessionSpread | None) -> tuple[float, float] | None:
+def _interval(ratio: float, spread: SessionSpread | None, *, pairs: int = 1) -> tuple[float, float] | None:
+    """Return the interval of a ratio, wider for the largest one among ``pairs`` of them (Bonferroni)."""
     if spread is None:
         return None
-    half = math.exp(spread.half_width(CONFIDENCE))
+    half = math.exp(spread.half_width(1 - (1 - CONFIDENCE) / pairs))
     return ratio / half, ratio * half
 
 
@@ -151,13 +154,14 @@ def _runs(sides: Sequence[Overlaid], metric: str, spread: SessionSpread | None) 
         unit = side.run.metrics[metric].unit if metric in side.run.metrics else None
         rows.append(
             (
-                side.name,
+                side.letter,
                 Cell(word_of(side.run), level=level_of(side.run)),
                 Figure(value, unit=unit),
                 ratio,
                 side.run.tier,
                 side.run.orchestrator.hostname or "",
                 fmt.moment(side.run.clock.realtime_ns),
+                side.run.run_id,
             )
         )
     name = metric_name(metric, sides[0].run.benchmark) if metric else "result"
@@ -169,12 +173,16 @@ def _runs(sides: Sequence[Overlaid], metric: str, spread: SessionSpread | None) 
         Column("tier", is_text=True, rank=2),
         Column("host", is_text=True, rank=1),
         Column("time", is_text=True, rank=1),
+        Column("name", is_text=True, rank=2),
     )
     return table(columns, rows)
 
 
-def _results(sides: Sequence[Overlaid]) -> Table:
-    """Return every result that two of the runs have, the main ones first."""
+def _results(sides: Sequence[Overlaid], earlier: Sessions) -> Table:
+    """Return every result that two of the runs have, the main ones first, with what may be noise."""
+    benchmark = sides[0].run.benchmark
+    runs = [side.run for side in sides]
+    pairs = len(sides) * (len(sides) - 1) // 2
     order = dict.fromkeys([*sides[0].headline, *(name for side in sides for name in side.run.metrics)])
     rows = []
     for name in order:
@@ -185,17 +193,25 @@ def _results(sides: Sequence[Overlaid]) -> Table:
         unit = metric_unit(name, shown)
         known = [abs(value) for value in values if value]
         widest = max(known) / min(known) if known else None
+        spread = member_spreads(runs, earlier, {benchmark: name}).get(benchmark)
+        chance = _interval(1.0, spread, pairs=pairs)
+        is_more = widest is not None and chance is not None and widest > chance[1]
         rows.append(
             (
-                metric_name(name, sides[0].run.benchmark),
+                metric_name(name, benchmark),
                 *(Figure(value, unit=unit) for value in values),
                 widest,
+                *((None, "") if chance is None else (chance[1], "yes" if is_more else "no")),
             )
         )
+    noise: tuple[Column, ...] = (Column(NOISE), Column("more than noise", is_text=True))
+    if all(row[-1] == "" for row in rows):
+        noise, rows = (), [row[: -len(noise)] for row in rows]
     columns = (
         Column("result", is_text=True),
         *(Column(side.letter) for side in sides),
         Column("largest over smallest", is_answer=True),
+        *noise,
     )
     return table(columns, rows)
 
@@ -211,7 +227,7 @@ def _overlay(sides: Sequence[Overlaid]) -> list[Timeline]:
             trace = _trace(side.charts[name])
             if trace is None:
                 break
-            traces.append(replace(trace, name=side.name, role=_ROLES[at]))
+            traces.append(replace(trace, name=side.letter, role=_ROLES[at]))
         else:
             chart = sides[0].charts[name]
             which = _trace(chart)
@@ -267,11 +283,11 @@ def _lines(sides: Sequence[Overlaid]) -> list[str]:
 
 
 def _cautions(sides: Sequence[Overlaid]) -> list[str]:
-    return [
-        f"{side.letter}: {word_of(side.run)}"
-        for side in sides
-        if level_of(side.run) in ("invalid", "suspect", "incomplete")
-    ]
+    by_word: dict[str, list[str]] = {}
+    for side in sides:
+        if level_of(side.run) in ("invalid", "suspect", "incomplete"):
+            by_word.setdefault(word_of(side.run), []).append(side.letter)
+    return [f"{', '.join(letters)}: {word}" for word, letters in by_word.items()]
 
 
 def _value(side: Overlaid, name: str) -> float | None:

@@ -6,17 +6,20 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote, urlencode
 
 from steelyard._base import SteelyardError, UsageError, command_text
+from steelyard.analyze.comparison import NOISE_UNKNOWN
+from steelyard.analyze.run_files import PROFILES
 from steelyard.bench import runs
 from steelyard.records import Run
 from steelyard.report.answer import Answer, Section
 from steelyard.report.compare.folders import compare_folders
-from steelyard.report.compare.several import MOST, several_answer
+from steelyard.report.compare.several import MOST, NOISE, several_answer
 from steelyard.report.folders.kinds import Kind, kind_of
 from steelyard.web.context import Context
 from steelyard.web.index.filters import RunFilter
+from steelyard.web.pages import waiting
 from steelyard.web.pages.listing import address, moment
 from steelyard.web.roots import NotThereError, check_links, folder_at
 from steelyard.web.shell import answer_page, template_page
@@ -40,7 +43,10 @@ def page(context: Context, *, query: Mapping[str, Sequence[str]]) -> str:
         return template_page("message.html.j2", "/compare", said)
     if query.get("with") == ["earlier"] and len(paths) == 1:
         paths = [_earlier(context, paths[0]), *paths]
-    links = [(path, address(path)) for path in paths]
+    links = [(f"{chr(ord('A') + at)} {path}", address(path)) for at, path in enumerate(paths)]
+    if len(paths) == 2 and all(_has_profile(context, path) for path in paths):
+        where = urlencode([("run", quote(path)) for path in paths])
+        links.append(("Difference of their profiles", f"/compare/profile?{where}"))
     return answer_page(answer(context, paths), "/compare", links=links)
 
 
@@ -63,18 +69,80 @@ def answer(context: Context, paths: Sequence[str]) -> Answer:
         if Kind.SUITE in kinds:
             return whole
         over = several_answer(folders, _sessions(context, folders))
+        is_known = any(
+            column.name == NOISE
+            for section in over.sections
+            for shown in section.tables
+            for column in shown.columns
+        )
+        # Earlier runs say what two runs alone do not.
+        cautions = [one for one in whole.cautions if not (is_known and one == NOISE_UNKNOWN)]
         return replace(
-            whole, heading=over.heading, lines=[*whole.lines, *over.lines], sections=_joined(over, whole)
+            whole,
+            heading=over.heading,
+            lines=[*whole.lines, *over.lines],
+            cautions=cautions,
+            sections=_joined(over, whole, over if is_known else whole),
         )
     return several_answer(folders, _sessions(context, folders), command=command)
 
 
-def _joined(over: Answer, whole: Answer) -> list[Section]:
+def profile_page(context: Context, *, query: Mapping[str, Sequence[str]]) -> str:
+    """Return the page of what differs between the profiles of the two runs that ``run`` names."""
+    paths = [unquote(path) for path in query.get("run", ())]
+    if len(paths) != 2:
+        raise UsageError(f"two runs have a difference of profiles, not {len(paths)}")
+    root = context.settings.root
+    for path in paths:
+        check_links(root, folder_at(root, path))
+        if not _has_profile(context, path):
+            raise NotThereError(f"there is no profile of {path[:200]!r}")
+    found, waits = waiting.answered(
+        context,
+        ("profiles", *paths),
+        "difference of profiles",
+        "/compare",
+        lambda _: _profiles(context, paths),
+    )
+    if found is None:
+        return waits
+    where = urlencode([("run", quote(path)) for path in paths])
+    return answer_page(found, "/compare", links=[("Compare these runs", f"/compare?{where}")])
+
+
+def _profiles(context: Context, paths: Sequence[str]) -> Answer:
+    from steelyard.analyze.profiles.diff import diff
+    from steelyard.analyze.profiles.tax_map import classify
+    from steelyard.analyze.profiles.tax_rules import rules_with
+    from steelyard.cli.profile.reading import ALL
+    from steelyard.cli.profile.sides import side_of
+    from steelyard.report.profiles.answer import diff_answer
+
+    rules = rules_with([])
+    sides = [side_of(context.settings.root / path, replace(ALL, samples=True)) for path in paths]
+    are_blocks = all(side.blocks for side in sides)
+    first, second = (side.blocks if are_blocks else side.runs for side in sides)
+    a, b = (side.whole for side in sides)
+    said = diff_answer(
+        (a, b), ("A", "B"), (classify(a, rules), classify(b, rules)),
+        diff(first, second, rules, are_blocks=are_blocks),
+        command=command_text(["steelyard", "profile", "diff", *paths]), rules=rules,
+    )  # fmt: skip
+    named = ", ".join(f"{letter} {path}" for letter, path in zip("AB", paths, strict=True))
+    return replace(said, title=named, lines=[named, *said.lines])
+
+
+def _has_profile(context: Context, path: str) -> bool:
+    folder = context.settings.root / path
+    return kind_of(folder) is Kind.RUN and (folder / PROFILES["server"]).is_file()
+
+
+def _joined(over: Answer, whole: Answer, results_of: Answer) -> list[Section]:
     """Return what differs in full, the known noise before it and the charts after the results."""
     by_anchor = {section.anchor: section for section in over.sections}
     first = [by_anchor["runs"]] if "runs" in by_anchor else []
     time = [by_anchor["time"]] if "time" in by_anchor else []
-    results = [section for section in whole.sections if section.anchor == "results"]
+    results = [section for section in results_of.sections if section.anchor == "results"]
     rest = [section for section in whole.sections if section.anchor != "results"]
     return [*first, *results, *time, *rest]
 
