@@ -188,6 +188,12 @@ def test_a_run_under_way_is_followed(browser: Browser, tmp_path: Path) -> None:
             page.locator("#chart-throughput .js-line").first.wait_for(timeout=20_000)
             page.locator("[data-live]", has_text="not final").wait_for()
             page.locator("[data-live] .badge.valid", has_text="valid").wait_for(timeout=60_000)
+            shown_s = "document.getElementById('chart-throughput').layout.xaxis.range[1]"
+            before = page.evaluate(shown_s)
+            deadline = time.monotonic() + 20
+            while page.evaluate(shown_s) < before + 2:
+                assert time.monotonic() < deadline
+                page.wait_for_timeout(200)
             assert "finished requests failed" in page.inner_text("[data-live]")
             assert re.search(r"measure · \d+ of 12 s", page.inner_text("#result h1"))
             state = server.json(f"/runs/{path}/live.json")

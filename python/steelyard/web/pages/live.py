@@ -90,11 +90,14 @@ def state(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) ->
         for block in section.blocks
         if isinstance(block, Timeline) and block.is_drawable
     ]
-    phase = run.phases[-1].name if run.phases else ""
-    checked = [asdict(one) for one in so_far(run, _seen(folder, run))]
     return {
-        "status": run.status.value, "line": said.heading, "phase": phase, "charts": charts, "so_far": checked
-    }  # fmt: skip
+        "status": run.status.value,
+        "line": said.heading,
+        "phase": run.phases[-1].name if run.phases else "",
+        "phases": said.time_axis["phases"],
+        "charts": charts,
+        "so_far": [asdict(one) for one in so_far(run, _seen(folder, run))],
+    }
 
 
 def answer(folder: Path) -> Answer:

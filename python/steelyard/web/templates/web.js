@@ -89,6 +89,8 @@
         // Only the phase is read out: figures change each second.
         if (phase.textContent !== state.phase) phase.textContent = state.phase;
         list.replaceChildren(...state.so_far.map(item));
+        page.drawn.phases = state.phases;
+        page.drawn.charts = page.drawn.charts.map((old) => state.charts.find((one) => one.id === old.id) || old);
         for (const chart of state.charts) {
           const place = document.getElementById("chart-" + chart.id);
           if (!place) {
@@ -97,7 +99,8 @@
           } else if (window.Plotly && page.kinds[chart.kind]) {
             const colour = page.palette();
             const [traces, layout] = page.kinds[chart.kind](chart, colour, place.clientWidth);
-            window.Plotly.react(place, traces, { ...layout, ...page.frame(colour) }, page.shown);
+            // What somebody zoomed into stays.
+            window.Plotly.react(place, traces, { ...layout, ...page.frame(colour), uirevision: "live" }, page.shown);
           }
         }
       } catch { /* the server is away for a moment */ }
