@@ -20,7 +20,7 @@ _CACHE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Settings:
-    """What a server was started with. Paths are absolute, so that messages are told from words by them."""
+    """What a server was started with. Paths are absolute: `runs` in a message may be a word."""
 
     root: Path
     """Folder of runs."""

@@ -45,6 +45,9 @@ def test_runs_are_found_chosen_and_compared_by_keyboard(browser: Browser, server
         page.keyboard.press("Enter")
         page.wait_for_url(re.compile("search=tao"))
         assert page.inner_text("h1") == "3 runs"
+        # Its headings are links: the server sorts all pages.
+        assert page.locator("table.runs thead a").count() == 5
+        assert page.locator("table.runs thead button").count() == 0
         button = page.locator("#compare")
         assert button.is_disabled()
         for at in (0, 1):

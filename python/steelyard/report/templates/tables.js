@@ -28,6 +28,8 @@
   }
 
   function sorting(table) {
+    // Headings that are links are of a list that the server sorts, of which this is a page.
+    if (table.tHead.querySelector("a")) return;
     const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0], first = [...body.rows];
     if (first.length < 3 || first.some((row) => row.cells.length !== heads.length)) return;
     heads.forEach((head, at) => {
