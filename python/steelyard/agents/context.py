@@ -117,8 +117,9 @@ class Context:
 
     def named(self, text: str) -> str:
         """Return a text without where the folders and the store are on this machine."""
-        text = self.web.without_root(text)
-        return text if self.store is None else text.replace(self.store, "STORE")
+        # Agents know the store by the word that tools use.
+        text = text if self.store is None else text.replace(self.store, "STORE")
+        return self.web.without_root(text)
 
     def quoted(self, value: Any) -> Any:
         """Return a value as an agent gets it."""

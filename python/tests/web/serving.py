@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,9 @@ def asked(app: ASGIApp, path: str) -> tuple[int, str]:
         "type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"",
         "headers": [(b"host", b"localhost")], "http_version": "1.1", "scheme": "http", "root_path": "",
     }  # fmt: skip
-    anyio.run(app, scope, receive, send)
+    # Where a browser is driven, this thread has a loop already.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(anyio.run, app, scope, receive, send).result()
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:]).decode()
 
 
