@@ -1,11 +1,10 @@
-"""One browser, and one server on a record of each kind, for the tests of a module."""
+"""One server on a record of each kind, for the tests of a module."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.report.conftest import browser as browser
 from tests.web.serving import Served, served, write_all
 
 

@@ -48,6 +48,8 @@ def test_runs_are_found_chosen_and_compared_by_keyboard(browser: Browser, server
         # Its headings are links: the server sorts all pages.
         assert page.locator("table.runs thead a").count() == 5
         assert page.locator("table.runs thead button").count() == 0
+        mark = "getComputedStyle(document.querySelector('th[aria-sort] a'), '::after').content"
+        assert "↓" in page.evaluate(mark)
         button = page.locator("#compare")
         assert button.is_disabled()
         for at in (0, 1):
@@ -190,7 +192,7 @@ def test_a_run_under_way_is_followed(browser: Browser, tmp_path: Path) -> None:
             page.locator("#result h1", has_text="requests").wait_for(timeout=60_000)
             page.locator("#chart-throughput .js-line").first.wait_for(timeout=20_000)
             page.locator("[data-live]", has_text="not final").wait_for()
-            page.locator("[data-live] .badge.valid", has_text="valid").wait_for(timeout=60_000)
+            page.locator("[data-live] .badge.valid", has_text="valid so far").wait_for(timeout=60_000)
             shown_s = "document.getElementById('chart-throughput').layout.xaxis.range[1]"
             before = page.evaluate(shown_s)
             deadline = time.monotonic() + 20

@@ -171,7 +171,7 @@ def so_far(run: Run, seen: Seen) -> list[SoFar]:
 
 def _judged(check: str, value: float, claim: str) -> SoFar:
     level = checks.level(check, value).value
-    return SoFar(level, level, claim)
+    return SoFar(level, f"{level} so far", claim)
 
 
 def _zero_ns(run: Run) -> int:
