@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python")]
 
-from tests.report.conftest import launched  # noqa: E402
+from tests.browsing import launched  # noqa: E402
 from tests.report.runs import write_run  # noqa: E402
 from tests.web.serving import many_runs  # noqa: E402
 

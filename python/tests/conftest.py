@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import shared_folder
+from tests.browsing import browser as browser
 
 _ALWAYS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("steelyard", _ALWAYS, derandomize=True)

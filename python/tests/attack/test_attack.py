@@ -112,6 +112,7 @@ def test_as_many_fuzz_targets_run_at_once_as_there_are_cpus(
         "orphaned": 0,
         "lost": 0,
         "doubled": 0,
+        "leaked": 0,
     }
     assert [note.partition(":")[0] for note in figures.notes] == ["crashed", "crashed", "hung", "hung"]
     assert "broken ended with 101: no such target" in figures.notes[0]

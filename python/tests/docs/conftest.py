@@ -1,4 +1,4 @@
-"""One real browser, and the site as `make site` builds it, for the tests of a module."""
+"""The site as `make site` builds it, for the tests of a module."""
 
 import fcntl
 import subprocess
@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from tests.report.conftest import browser as browser
 
 ROOT = Path(__file__).resolve().parents[3]
 

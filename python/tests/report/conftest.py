@@ -1,25 +1,6 @@
-"""One real browser for all tests of the report page."""
-
-import shutil
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
-from playwright.sync_api import Browser, Playwright, sync_playwright
+"""A score for the pages of reports."""
 
 from steelyard.decide.score import Score, ScorePart
-
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-
 
 SCORE = Score(
     benchmark="tao",
@@ -46,20 +27,3 @@ SCORE = Score(
     worst_part=ScorePart("fast_requests_per_s", 0.742),
     best_part=ScorePart("slow_requests_per_s", 2.08),
 )
-
-
-def launched(playwright: Playwright) -> Browser:
-    """Start a headless Chromium: the system's, else the one that Playwright installed."""
-    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-    found = next(filter(None, map(shutil.which, names)), None)
-    options: dict[str, Any] = {"executable_path": found} if found else {}
-    return playwright.chromium.launch(args=FLAGS, **options)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium."""
-    with sync_playwright() as playwright:
-        started = launched(playwright)
-        yield started
-        started.close()
