@@ -60,7 +60,8 @@ def asked(port: int, path: str) -> tuple[float, float, bytes]:
         answer = connection.getresponse()
         first = answer.read(1)
         first_s = time.perf_counter() - began_s
-        return first_s, time.perf_counter() - began_s, first + answer.read()
+        body = first + answer.read()
+        return first_s, time.perf_counter() - began_s, body
 
 
 def median(of: Callable[[], float]) -> float:
