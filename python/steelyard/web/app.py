@@ -44,6 +44,7 @@ from steelyard.web.security import Guard, Policy
 from steelyard.web.shell import PACKAGE, STATIC, template_page
 
 _THREADS = 4
+_LOADED_AFTER_S = 1.0
 _BUG = "an error in Steelyard, which the server's output describes"
 _YEAR_S = 365 * 24 * 3600
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
@@ -66,6 +67,18 @@ def named(target: str) -> Callable[..., Any]:
     module, _, name = target.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"steelyard.web.pages.{module}"), name)
     return found
+
+
+async def _load_pages() -> None:
+    """Load what the page of a run is made by, once the first list is likely to be there."""
+    await anyio.sleep(_LOADED_AFTER_S)
+
+    def load() -> None:
+        for name in ("folder:page", "compare:page"):
+            named(name)
+        import_module("steelyard.report.page")
+
+    await anyio.to_thread.run_sync(load, abandon_on_cancel=True)
 
 
 def make_app(context: Context, policy: Policy) -> ASGIApp:
@@ -134,6 +147,7 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
         async with anyio.create_task_group() as group:
             # The first list need not wait for the first look at the folders.
             group.start_soon(partial(anyio.to_thread.run_sync, context.index.refresh, abandon_on_cancel=True))
+            group.start_soon(_load_pages)
             yield
             group.cancel_scope.cancel()
         context.close()
