@@ -19,37 +19,81 @@ NOTEBOOK = Path(__file__).resolve().parents[1] / "docs" / "guides" / "python.ipy
 CELLS = (
     (
         "markdown",
-        "# Steelyard in a notebook\n\nThe verbs of the command line as functions that return results: see"
-        " [the guide](python.md). This notebook measures the machine that it runs on, for some ten seconds.",
+        (
+            "# Steelyard in a notebook\n"
+            "\n"
+            "The verbs of the command line as functions that return results: see [the guide](python.md)."
+            " This notebook measures the machine that it runs on, for some ten seconds."
+        ),
     ),
-    ("code", "import steelyard\n\nrun = steelyard.run('tax', tier='smoke', out='runs')\nrun.heading"),
-    ("markdown", "A result has a verdict, and says what stands against it."),
-    ("code", "run.verdict.level.value, [check.id for check in run.verdict.reasons]"),
-    ("markdown", "Every figure of its report is a row, in base units."),
-    ("code", "run.to_arrow().select(['row', 'figure', 'value', 'unit']).slice(0, 5).to_pylist()"),
-    ("markdown", "What was recorded over time, as a table of Arrow (`to_pandas()` needs pandas)."),
-    ("code", "series = run.series()\nseries.num_rows > 100, series.column_names"),
-    ("markdown", "A second run beside the first: two runs have no spread, so nothing is judged."),
     (
         "code",
-        "again = steelyard.run('tax', tier='smoke', out='runs')\n"
-        "compared = steelyard.compare(run.folder, again.folder)\ncompared.answer.heading",
+        ('import steelyard\n\nrun = steelyard.run("tax", tier="smoke", out="runs")\nrun.heading'),
     ),
-    ("markdown", "Which of two machines, for a watt and for its cost?"),
+    (
+        "markdown",
+        "A result has a verdict, and says what stands against it.",
+    ),
     (
         "code",
-        "from pathlib import Path\n\n"
-        "Path('servers.csv').write_text('machine,web_per_s,power_w,price_usd\\n'\n"
-        "                               'A,1000,200,5000\\nB,1500,280,8000\\n')\n"
-        "chosen = steelyard.choose('servers.csv', baseline='A', power_price=0.1)\nchosen.answer.heading",
+        "run.verdict.level.value, [check.id for check in run.verdict.reasons]",
     ),
-    ("markdown", "A fleet's store: here one that is simulated."),
+    (
+        "markdown",
+        "Every figure of its report is a row, in base units.",
+    ),
     (
         "code",
-        "from steelyard.fleet.simulate import Settings, simulate\n\n"
-        "simulate(Settings(machines=12, days=1, platforms=2, clusters=1, step_s=300), 'store')\n"
-        "with steelyard.open_store('store') as fleet:\n    top = fleet.top(by='category', rows=3)\n"
-        "top.answer.heading",
+        ('run.to_arrow().select(["row", "figure", "value", "unit"]).slice(0, 5).to_pylist()'),
+    ),
+    (
+        "markdown",
+        "What was recorded over time, as a table of Arrow (`to_pandas()` needs pandas).",
+    ),
+    (
+        "code",
+        ("series = run.series()\nseries.num_rows > 100, series.column_names"),
+    ),
+    (
+        "markdown",
+        "A second run beside the first: two runs have no spread, so nothing is judged.",
+    ),
+    (
+        "code",
+        (
+            'again = steelyard.run("tax", tier="smoke", out="runs")\n'
+            "compared = steelyard.compare(run.folder, again.folder)\n"
+            "compared.answer.heading"
+        ),
+    ),
+    (
+        "markdown",
+        "Which of two machines, for a watt and for its cost?",
+    ),
+    (
+        "code",
+        (
+            "from pathlib import Path\n"
+            "\n"
+            'Path("servers.csv").write_text("machine,web_per_s,power_w,price_usd\\nA,1000,200,5000\\nB,1500,280,8000\\n")\n'
+            'chosen = steelyard.choose("servers.csv", baseline="A", power_price=0.1)\n'
+            "chosen.answer.heading"
+        ),
+    ),
+    (
+        "markdown",
+        "A fleet's store: here one that is simulated.",
+    ),
+    (
+        "code",
+        (
+            "from steelyard.fleet.simulate import Settings, simulate\n"
+            "\n"
+            'simulate(Settings(machines=12, days=1, platforms=2, clusters=1, step_s=300), "store")\n'
+            'with steelyard.open_store("store") as fleet:\n'
+            '    top = fleet.top(by="category", rows=3)\n'
+            "top.answer.heading"
+        ),
     ),
 )
 
