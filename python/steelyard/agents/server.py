@@ -33,7 +33,7 @@ from steelyard.agents.data import NOTE
 from steelyard.agents.tool import OUTPUT_SCHEMA, Reply, Tool
 from steelyard.agents.tools import tools
 from steelyard.agents.wire import Wire, standard_streams
-from steelyard.cli.mcp import McpRequest
+from steelyard.cli.serving.mcp import McpRequest
 
 MOST_S = 120.0
 """Seconds that a tool may take, if it runs no benchmark."""
@@ -72,12 +72,7 @@ def serve(request: McpRequest, given: Collection[str]) -> int:
 def context_of(request: McpRequest, given: Collection[str]) -> Context:
     """Return the state of a server. Raises UsageError for what cannot be served."""
     root = request.runs
-    if not root.is_dir():
-        problem = "is no folder" if root.exists() else "does not exist"
-        raise UsageError(f"{root} {problem}", hint="steelyard run quick makes runs in ./runs")
-    for table in request.tables:
-        if not table.is_file():
-            raise UsageError(f"--table {table}: there is no such file")
+    request.check()
     names = [table.name for table in request.tables]
     if same := next((name for name in names if names.count(name) > 1 or name == RUNS), None):
         raise UsageError(f"--table {same}: tables are known by their names", hint="give it another name")

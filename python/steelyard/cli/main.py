@@ -17,7 +17,7 @@ import steelyard
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench.options import RUNS
 from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
-from steelyard.cli import export, mcp, numa, serve
+from steelyard.cli import export, numa
 from steelyard.cli.commands import Commands, use_commands
 from steelyard.cli.decide import baseline, choose, fidelity, project, score, size
 from steelyard.cli.experiment import command as experiment
@@ -36,6 +36,7 @@ from steelyard.cli.output import (
 from steelyard.cli.profile import commands as profile
 from steelyard.cli.requests import command
 from steelyard.cli.scale import command as scale
+from steelyard.cli.serving import mcp, serve
 from steelyard.cli.standard import flushed, take_streams
 from steelyard.cli.tune import commands as tune
 

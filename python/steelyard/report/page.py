@@ -27,6 +27,7 @@ from steelyard.report.answer import (
     Timeline,
     table,
 )
+from steelyard.report.bench.repeats import repeats
 from steelyard.report.bench.sides import side_sections
 from steelyard.report.bench.steps import steps_section
 from steelyard.report.details import details
@@ -34,7 +35,6 @@ from steelyard.report.machine.charts import cpu_charts, machine_charts
 from steelyard.report.machine.table import machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_text
 from steelyard.report.model import ReportData
-from steelyard.report.repeats import repeats
 from steelyard.report.sections import workload_sections
 from steelyard.report.unmeasured import without_missing
 

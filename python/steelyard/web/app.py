@@ -34,7 +34,7 @@ from starlette.types import ASGIApp
 
 from steelyard._base import SteelyardError, UsageError
 from steelyard.report.assets import content
-from steelyard.report.open_metrics import CONTENT_TYPE
+from steelyard.report.exports.open_metrics import CONTENT_TYPE
 from steelyard.report.template import PAGE
 from steelyard.web.context import Context
 from steelyard.web.jobs import BusyError

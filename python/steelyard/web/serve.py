@@ -1,6 +1,6 @@
 """Starts the server: a socket, the state, the loop.
 
-In: a request. Out: the exit code once it is interrupted. Not here: flags (``cli.serve``).
+In: a request. Out: the exit code once it is interrupted. Not here: flags (``cli.serving.serve``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import uvicorn
 
 from steelyard._base import EnvironmentLacksError, ExitCode, UsageError, read_regular
-from steelyard.cli.serve import ServeRequest
+from steelyard.cli.serving.serve import ServeRequest
 from steelyard.web.app import make_app
 from steelyard.web.context import Context, Settings
 from steelyard.web.index.store import Index
@@ -32,12 +32,7 @@ _MOST_TOKEN_BYTES = 4096
 def serve(request: ServeRequest, given: Collection[str]) -> int:
     """Serve until an interrupt; return the exit code."""
     root = request.runs
-    if not root.is_dir():
-        problem = "is no folder" if root.exists() else "does not exist"
-        raise UsageError(f"{root} {problem}", hint="steelyard run quick makes runs in ./runs")
-    for table in request.tables:
-        if not table.is_file():
-            raise UsageError(f"--table {table}: there is no such file")
+    request.check()
     policy = Policy.of(request.host, request.names, _token(request))
     listener = _listener(request.host, request.port)
     port = listener.getsockname()[1]

@@ -5,7 +5,7 @@ In: the plans of a request, earlier runs below the folder of runs. Out: a `Prefl
 The time is that of the last runs with the same settings on this machine, where there are some, else the sum
 of the phases whose lengths the settings give: a lower bound where a member also fills, imports or generates.
 
-Not here: what a run takes by its settings (``footprint``), drawing (``report.preflight``).
+Not here: what a run takes by its settings (``footprint``), drawing (``report.bench.preflight``).
 """
 
 from collections.abc import Mapping, Sequence

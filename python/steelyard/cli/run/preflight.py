@@ -19,7 +19,7 @@ _COLUMNS = 110
 
 def show_preflight(request: RunRequest, *, as_json: bool) -> int:
     """Print what ``request`` will take; return 1 where a member will not be run."""
-    from steelyard.report.preflight import answer
+    from steelyard.report.bench.preflight import answer
 
     machine = machines.snapshot()
     plans = plan(request, machine)
@@ -38,7 +38,7 @@ def announce(request: RunRequest, plans: Sequence[Plan], progress: Progress) -> 
     from rich.console import Console
 
     from steelyard.report.answer.terminal import terminal
-    from steelyard.report.preflight import answer
+    from steelyard.report.bench.preflight import answer
 
     found = preflight.look(request.name, request.repeat, plans, plans[0].machine, request.out)
     text = io.StringIO()

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from steelyard.report.exports.open_metrics import Family, Sample, open_metrics
 from steelyard.report.exports.runs import ExportedRun
 from steelyard.report.metrics import metric_name
-from steelyard.report.open_metrics import Family, Sample, open_metrics
 
 
 def metrics_text(runs: Sequence[ExportedRun]) -> str:

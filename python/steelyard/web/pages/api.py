@@ -17,9 +17,9 @@ from steelyard._base.documents import as_document
 from steelyard.cli.fleet.registry import queries
 from steelyard.report.answer import Answer
 from steelyard.report.answer.delimited import FIGURES, figures_of
+from steelyard.report.exports.open_metrics import Family, Sample
+from steelyard.report.exports.open_metrics import open_metrics as text_of
 from steelyard.report.folders.kinds import Kind, kind_of
-from steelyard.report.open_metrics import Family, Sample
-from steelyard.report.open_metrics import open_metrics as text_of
 from steelyard.web.context import Context
 from steelyard.web.index.entries import Entry
 from steelyard.web.index.filters import RunFilter

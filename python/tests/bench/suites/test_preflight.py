@@ -15,7 +15,7 @@ from steelyard.bench.request import RunRequest
 from steelyard.bench.suites import preflight
 from steelyard.bench.suites import suite as suites
 from steelyard.cli.main import invoke
-from steelyard.report.preflight import notes, span
+from steelyard.report.bench.preflight import notes, span
 from tests.bench import sample_benchmarks
 from tests.bench.sample_benchmarks import QUICK_WORDS, QUICKLY
 

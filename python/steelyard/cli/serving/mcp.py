@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +10,7 @@ import typer
 from steelyard._base.request import Option
 from steelyard.cli.output import examples
 from steelyard.cli.requests import command
+from steelyard.cli.serving.request import ServedRequest
 
 _EXAMPLES = (
     "steelyard mcp runs",
@@ -21,19 +20,9 @@ _EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class McpRequest:
+class McpRequest(ServedRequest):
     """What agents may ask, and how long they may measure."""
 
-    runs: Annotated[Path, Option("Folder of runs.", metavar="RUNS", is_argument=True)] = Path("runs")
-    store: Annotated[
-        str | None, Option("Store of a fleet: a folder or s3://bucket/prefix.", metavar="STORE")
-    ] = None
-    tables: Annotated[
-        Sequence[Path],
-        Option(
-            "CSV file of machines and results, for decisions; repeatable.", flag="--table", metavar="FILE"
-        ),
-    ] = ()
     allow_run: Annotated[bool, Option("Let agents run benchmarks on this machine.")] = False
     budget: Annotated[
         float,

@@ -12,6 +12,7 @@ import typer
 from steelyard._base.request import Option
 from steelyard.cli.output import examples
 from steelyard.cli.requests import command
+from steelyard.cli.serving.request import ServedRequest
 
 _EXAMPLES = (
     "steelyard serve",
@@ -21,19 +22,9 @@ _EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeRequest:
+class ServeRequest(ServedRequest):
     """What is served, and where."""
 
-    runs: Annotated[Path, Option("Folder of runs.", metavar="RUNS", is_argument=True)] = Path("runs")
-    store: Annotated[
-        str | None, Option("Store of a fleet: a folder or s3://bucket/prefix.", metavar="STORE")
-    ] = None
-    tables: Annotated[
-        Sequence[Path],
-        Option(
-            "CSV file of machines and results, for decisions; repeatable.", flag="--table", metavar="FILE"
-        ),
-    ] = ()
     host: Annotated[
         str,
         Option("Address to listen on. Beyond loopback, whoever asks must have the token.", metavar="HOST"),

@@ -1,0 +1,1 @@
+"""``steelyard serve`` and ``steelyard mcp`` as the parser has them: servers of one folder of runs."""
