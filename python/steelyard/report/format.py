@@ -110,6 +110,16 @@ def _is_decimal(size_bytes: float) -> bool:
     return size_bytes >= 100_000 and size_bytes % 100_000 == 0 and size_bytes % 1024 != 0
 
 
+def capital(text: str) -> str:
+    """Return a sentence with a capital at its beginning, unless it begins with a name of a file or the like.
+
+    >>> capital("there is no such page"), capital("servers.csv: no column"), capital("web_1k is missing")
+    ('There is no such page', 'servers.csv: no column', 'web_1k is missing')
+    """
+    first = text.split(maxsplit=1)[0].rstrip(".,:;") if text.strip() else ""
+    return f"{text[:1].upper()}{text[1:]}" if first.isalpha() else text
+
+
 def listed(names: Sequence[str], most: int = 3) -> str:
     """Return the first names, and how many more there are: a table shows all.
 

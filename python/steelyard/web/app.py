@@ -33,6 +33,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from steelyard._base import SteelyardError, UsageError
+from steelyard.report import format as fmt
 from steelyard.report.assets import content
 from steelyard.report.exports.open_metrics import CONTENT_TYPE
 from steelyard.report.template import PAGE
@@ -229,7 +230,7 @@ async def _on_bug(context: Context, request: Request, error: Exception) -> Respo
 
 def _error_part(context: Context, message: str, hint: str = "") -> str:
     """Return what stands in a page that cannot be made, after its beginning."""
-    lines = [context.without_root(f"{text[:1].upper()}{text[1:]}") for text in (message, hint) if text]
+    lines = [fmt.capital(context.without_root(text)) for text in (message, hint) if text]
     said = Markup("").join(Markup('<p class="machine-line">{}</p>').format(line) for line in lines)
     whole = Markup(
         '<section id="result" class="hero"><h1 class="sad">This page cannot be shown</h1>{}</section>'
@@ -245,8 +246,8 @@ def _error(context: Context, request: Request, status: HTTPStatus, message: str,
     said = {
         "title": status.phrase,
         "eyebrow": f"{status.value} {status.phrase.lower()}",
-        "heading": f"{message[:1].upper()}{message[1:]}",
-        "lines": [f"{hint[:1].upper()}{hint[1:]}."] if hint else [],
+        "heading": fmt.capital(message),
+        "lines": [f"{fmt.capital(hint)}."] if hint else [],
         "job": None,
         "links": [("Runs", "/runs")],
     }

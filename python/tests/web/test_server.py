@@ -377,3 +377,12 @@ def test_the_server_writes_nothing_but_its_index(tmp_path: Path) -> None:
         ):
             assert server.get(path).data
     assert files() == before
+
+
+def test_a_refusal_leaves_the_name_of_a_file_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "odd.csv").write_text("db_time,calls\n1,2\n3,4\n")
+    with served(tmp_path / "runs", "--table", str(tmp_path / "odd.csv")) as server:
+        text = until_answered(server, "/decide/choose?tables=odd.csv")
+        assert heading(text) == "odd.csv: no column names the machines"
+        assert "say which in a TOML file" in text

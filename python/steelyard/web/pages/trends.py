@@ -113,7 +113,7 @@ def answer(points: Sequence[Point], benchmark: str, metric: str, by: str = "time
     sections = [
         Section(
             "trend",
-            f"{name[:1].upper()}{name[1:]}",
+            fmt.capital(name),
             (_chart(shown, points, benchmark, metric, by), Notes(tuple(notes))),
         ),
         Section("changes", "Changes", (_changes(shown),)),
@@ -225,7 +225,7 @@ def _sentences(one: MachineTrend, name: str, by: str, *, several: bool) -> list[
     where = f" on {one.name}" if several else ""
     if not one.trend.changes:
         why = one.trend.reason or f"no change of {name} in {fmt.several(len(one.points), 'run')}"
-        return [f"{why[:1].upper()}{why[1:]}{where}"]
+        return [f"{fmt.capital(why)}{where}"]
     found = []
     for change in reversed(one.trend.changes):
         first = one.points[one.trend.members[change.at][0]]
@@ -236,7 +236,7 @@ def _sentences(one: MachineTrend, name: str, by: str, *, several: bool) -> list[
             moved += " (better)" if (change.ratio > 1) == (first.better == "higher") else " (worse)"
         cause = _cause(one, change)
         also = f", with {cause}" if cause else ""
-        found.append(f"{name[:1].upper()}{name[1:]}: {moved} since {since}{where}{also}")
+        found.append(f"{fmt.capital(name)}: {moved} since {since}{where}{also}")
     return found
 
 

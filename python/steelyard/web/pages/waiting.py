@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from steelyard._base import SteelyardError
+from steelyard.report import format as fmt
 from steelyard.report.answer import Answer
 from steelyard.web.context import Context
 from steelyard.web.jobs import Job, NotYetError, Watch
@@ -32,10 +33,8 @@ def answered(
 def refused(context: Context, error: SteelyardError, title: str, eyebrow: str, source: str) -> Answer:
     """Return what a page with a form says of a question that has no answer."""
     message, hint = context.without_root(error.message), context.without_root(error.hint or "")
-    lines = [f"{hint[:1].upper()}{hint[1:]}."] if hint else []
-    return Answer(
-        title, f"{message[:1].upper()}{message[1:]}", [], lines=lines, eyebrow=eyebrow, source=source
-    )
+    lines = [f"{fmt.capital(hint)}."] if hint else []
+    return Answer(title, fmt.capital(message), [], lines=lines, eyebrow=eyebrow, source=source)
 
 
 def state(context: Context, *, job: str, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
