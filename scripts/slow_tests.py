@@ -93,6 +93,11 @@ TABLE = (
         50,
         ("crates/kernel/", "crates/probe/", "python/steelyard/numa/", f"{EXECUTABLES}numa_machine/"),
     ),
+    Slow(
+        "python/tests/api/test_notebook.py",
+        25,
+        ("docs/guides/python.ipynb", "scripts/make_notebook.py", "python/steelyard/api/"),
+    ),
     Slow("python/tests/docs/test_site.py", 60, ("docs/", "scripts/site/", "python/tests/docs/")),
     Slow(f"{EXECUTABLES}test_live_interference.py", 60, ("crates/agent/", f"{EXECUTABLES}live_groups.py")),
     Slow(f"{EXECUTABLES}test_fleet_guide.py", 70, ("docs/guides/fleet.md", "crates/agent/", *FLEET)),
