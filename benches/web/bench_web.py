@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -31,6 +32,7 @@ from tests.web.serving import many_runs  # noqa: E402
 
 RUNS = 10_000
 ROUNDS = 9
+PREPARED_AFTER_S = 10.0
 START_BAR_S, LIST_BAR_MS, PAINT_BAR_MS, HOUR_BAR_S = 1.0, 200.0, 200.0, 1.5
 
 
@@ -108,6 +110,9 @@ def pages(root: Path) -> None:
     """Time the page of a run, and of an hour of 64 CPUs."""
     write_run(root / "tao")
     hour = an_hour(root)
+    # The server prepares the page of the newest run, of two as old the last by name: this one's is not.
+    other = root / f"0-{hour.name}"
+    shutil.copytree(hour, other)
     with serving(root) as (port, _):
         asked(port, "/runs/tao/report.html")
         firsts, wholes = [], []
@@ -119,9 +124,13 @@ def pages(root: Path) -> None:
             wholes.append(whole_s)
         note = f"the whole page after {1e3 * statistics.median(wholes):.0f} ms"
         report("first part of a run's page", 1e3 * statistics.median(firsts), PAINT_BAR_MS, "ms", note)
-        first_s, again_s = interactive(port, hour.name)
+        time.sleep(PREPARED_AFTER_S)
+        newest_s, _ = interactive(port, hour.name)
+        first_s, again_s = interactive(port, other.name)
+        name = "hour of 64 CPUs, first chart drawn in Chromium"
+        report(f"{name}: the newest run", newest_s, HOUR_BAR_S, "s")
         note = f"{again_s:.2f} s when it was shown before"
-        report("hour of 64 CPUs, first chart drawn in Chromium", first_s, HOUR_BAR_S, "s", note)
+        report(f"{name}: another run, for the first time", first_s, HOUR_BAR_S, "s", note)
 
 
 def an_hour(root: Path) -> Path:

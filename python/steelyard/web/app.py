@@ -70,14 +70,15 @@ def named(target: str) -> Callable[..., Any]:
     return found
 
 
-async def _load_pages() -> None:
-    """Load what the page of a run is made by, once the first list is likely to be there."""
+async def _load_pages(context: Context) -> None:
+    """Load what makes the page of a run, once the first list is likely to be there; make the newest one's."""
     await anyio.sleep(_LOADED_AFTER_S)
 
     def load() -> None:
         for name in ("folder:page", "compare:page"):
             named(name)
         import_module("steelyard.report.page")
+        named("folder:prepare")(context)
 
     await anyio.to_thread.run_sync(load, abandon_on_cancel=True)
 
@@ -148,7 +149,7 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
         async with anyio.create_task_group() as group:
             # The first list need not wait for the first look at the folders.
             group.start_soon(partial(anyio.to_thread.run_sync, context.index.refresh, abandon_on_cancel=True))
-            group.start_soon(_load_pages)
+            group.start_soon(_load_pages, context)
             yield
             group.cancel_scope.cancel()
         context.close()

@@ -66,7 +66,8 @@ def answer_page(
 def in_two(title: str, here: str, make: Callable[[], str]) -> tuple[str, Callable[[], str]]:
     """Return the beginning of a page that takes time to be made, and what makes the rest.
 
-    A browser shows the beginning at once. What goes wrong later can no longer change the status.
+    A browser shows the beginning at once, and has the library of charts ready when the rest arrives. What
+    goes wrong later can no longer change the status.
     """
     blank: dict[str, Any] = {
         "title": title,
@@ -79,10 +80,12 @@ def in_two(title: str, here: str, make: Callable[[], str]) -> tuple[str, Callabl
     beginning = template_page("message.html.j2", here, {**blank, "job": None}).partition(_MAIN)[0]
     waiting = Markup('{}<p class="reading" role="status">{}: reading its files</p>').format(_MAIN, title)
 
-    def rest() -> str:
-        return make().partition(_MAIN)[2]
+    library = str(ASSETS.charts().element)
 
-    return beginning + str(waiting), rest
+    def rest() -> str:
+        return make().partition(_MAIN)[2].replace(library, "", 1)
+
+    return beginning + str(waiting) + library, rest
 
 
 def template_page(name: str, here: str, content: Mapping[str, Any]) -> str:

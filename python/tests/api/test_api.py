@@ -72,8 +72,8 @@ def rounded(value: Any) -> Any:
         return {key: rounded(one) for key, one in value.items()}
     if isinstance(value, list):
         return [rounded(one) for one in value]
-    # A sum that no float holds exactly is a whole number all the same.
-    is_sum = isinstance(value, float) or (isinstance(value, int) and abs(value) > 2**53)
+    # A large whole number may be a sum of shares, whose last digits depend on the order too.
+    is_sum = isinstance(value, float) or (isinstance(value, int) and abs(value) > 10**9)
     return float(f"{value:.9g}") if is_sum else value
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
+from steelyard._base import SteelyardError
 from steelyard.machine.sources import machine_of
 from steelyard.report.answer import Answer
 from steelyard.report.folders.answers import answer_of
 from steelyard.report.folders.kinds import Kind, kind_of
 from steelyard.report.template import PAGE
 from steelyard.web.context import Context
+from steelyard.web.index.filters import RunFilter
 from steelyard.web.pages import live
 from steelyard.web.roots import NotThereError, check_links, folder_at
 from steelyard.web.shell import answer_page, in_two
@@ -31,6 +34,18 @@ def page(context: Context, path: str) -> tuple[str, Callable[[], str]]:
         raise NotThereError(f"there is no run at {path[:200]!r}")
     check_links(root, folder)
     return in_two(folder.name, "/runs", lambda: _page(context, folder, path, kind))
+
+
+def prepare(context: Context) -> None:
+    """Make the page of the newest run, which is most likely to be asked for next, unless it is under way."""
+    for entry in context.index.rows(RunFilter()).entries[:1]:
+        # What is wrong with it is said on its page, when it is asked for.
+        with contextlib.suppress(SteelyardError, OSError, ValueError):
+            folder = folder_at(context.settings.root, entry.path)
+            kind = kind_of(folder)
+            check_links(context.settings.root, folder)
+            if kind is not None and not (kind is Kind.RUN and live.is_running(folder)):
+                _page(context, folder, entry.path, kind)
 
 
 def _page(context: Context, folder: Path, path: str, kind: Kind) -> str:
