@@ -8,5 +8,5 @@ Invariants: whatever is from a file stands in ``data``, without control characte
 what the server itself says; no answer names a path outside the folders that the server was given; a message
 that is too large or makes no sense is one error, and memory stays bounded.
 
-Not here: what tools answer (``report``, ``decide``, ``fleet``), which files may be read (``web.roots``).
+Not here: what tools answer (``report``, ``decide``, ``fleet``), which files may be read (``catalog.roots``).
 """

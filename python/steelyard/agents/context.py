@@ -13,11 +13,10 @@ from typing import Any
 
 from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.agents.data import quoted, without_paths
+from steelyard.catalog.folder import Catalog, Settings
+from steelyard.catalog.index import FILE, Index
+from steelyard.catalog.roots import check_links, folder_at
 from steelyard.report.folders.kinds import Kind, kind_of
-from steelyard.web.context import Context as WebContext
-from steelyard.web.context import Settings
-from steelyard.web.index.store import FILE, Index
-from steelyard.web.roots import check_links, folder_at
 
 RUNS = "runs"
 """The name under which decisions take the folder of runs for a table."""
@@ -40,6 +39,8 @@ class Stop:
     """How a call that is no longer wanted is stopped."""
 
     wanted: threading.Event = field(default_factory=threading.Event)
+    begun: threading.Event = field(default_factory=threading.Event)
+    """Set once the call's thread works."""
     act: Callable[[], None] | None = None
     """Interrupts what the call waits for."""
 
@@ -65,22 +66,22 @@ class Context:
     budget: Budget = field(default_factory=Budget)
     measuring: threading.Lock = field(default_factory=threading.Lock)
     """Held while a benchmark runs."""
-    web: WebContext = field(init=False)
+    catalog: Catalog = field(init=False)
 
     def __post_init__(self) -> None:
         # In memory, unless `steelyard serve` has left one: a server that only reads leaves nothing there.
         has_index = (self.root / FILE).is_file()
         index = Index(self.root, None if has_index else Path(":memory:"))
-        self.web = WebContext(Settings(self.root, self.store, self.tables), index)
+        self.catalog = Catalog(Settings(self.root, self.store, self.tables), index)
 
     @property
     def index(self) -> Index:
         """The index of the folder of runs."""
-        return self.web.index
+        return self.catalog.index
 
     def close(self) -> None:
         """Free the index."""
-        self.web.close()
+        self.catalog.close()
 
     def folder(self, path: str) -> Path:
         """Return the folder at ``path`` below the folder of runs. Raises UsageError."""
@@ -119,7 +120,7 @@ class Context:
         """Return a text without where the folders and the store are on this machine."""
         # Agents know the store by the word that tools use.
         text = text if self.store is None else text.replace(self.store, "STORE")
-        return self.web.without_root(text)
+        return self.catalog.without_root(text)
 
     def quoted(self, value: Any) -> Any:
         """Return a value as an agent gets it."""

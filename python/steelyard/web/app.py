@@ -33,6 +33,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from steelyard._base import SteelyardError, UsageError
+from steelyard.catalog.roots import NotThereError
 from steelyard.report import format as fmt
 from steelyard.report.assets import content
 from steelyard.report.exports.open_metrics import CONTENT_TYPE
@@ -40,7 +41,6 @@ from steelyard.report.template import PAGE
 from steelyard.web.context import Context
 from steelyard.web.jobs import BusyError
 from steelyard.web.pages import listing
-from steelyard.web.roots import NotThereError
 from steelyard.web.security import Guard, Policy
 from steelyard.web.shell import PACKAGE, STATIC, template_page
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import uvicorn
 
 from steelyard._base import EnvironmentLacksError, ExitCode, UsageError, read_regular
+from steelyard.catalog.folder import Settings
+from steelyard.catalog.index import Index
 from steelyard.cli.serving.serve import ServeRequest
 from steelyard.web.app import make_app
-from steelyard.web.context import Context, Settings
-from steelyard.web.index.store import Index
+from steelyard.web.context import Context
 from steelyard.web.security import Policy
 
 _MOST_CONNECTIONS = 512

@@ -10,11 +10,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from steelyard.catalog.fields import Field
 from steelyard.report.answer import Answer
 from steelyard.report.answer.page import render
 from steelyard.report.assets import Linked
 from steelyard.report.template import Site, template
-from steelyard.web.forms import Field
 
 PACKAGE = "steelyard.web"
 _MAIN = Markup("<main>")

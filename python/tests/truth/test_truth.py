@@ -36,8 +36,8 @@ NOT_STATISTICS = {
     "steelyard.telemetry.series.Band": "smallest and largest reading at each point",
     "steelyard.decide.baseline.BaselineResult": "verdicts of runs, and the ends of their values",
     "steelyard.experiment.request.fields.CurveRequest": "profiles of the smallest and the largest step",
-    "steelyard.web.index.entries.Entry": "the verdict that a run's record has",
-    "steelyard.web.index.filters.RunFilter": "the verdict that runs are listed by",
+    "steelyard.catalog.entries.Entry": "the verdict that a run's record has",
+    "steelyard.catalog.filters.RunFilter": "the verdict that runs are listed by",
     "steelyard.agents.tools.runs.ListRequest": "the verdict that runs are listed by",
 }
 """Dataclasses with a ``low`` and a ``high`` that state nothing of chance, with what they are."""

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.catalog.folder import Settings
+from steelyard.catalog.index import Index
 from steelyard.cli.fleet.registry import queries
 from steelyard.web.app import make_app
-from steelyard.web.context import Context, Settings
-from steelyard.web.index.store import Index
+from steelyard.web.context import Context
 from steelyard.web.security import Policy
 from tests.fleet.simulated import simulated_store
 from tests.report.runs import write_run

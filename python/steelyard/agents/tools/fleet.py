@@ -17,11 +17,11 @@ from steelyard.agents import data
 from steelyard.agents.context import Context, Stop
 from steelyard.agents.tool import Reply, tool
 from steelyard.agents.tools.runs import Cursor
+from steelyard.catalog.fields import Field, fields_of_query, filled, values
 from steelyard.cli.fleet.options import opened
 from steelyard.cli.fleet.query import Query
 from steelyard.cli.fleet.registry import queries
 from steelyard.report.answer.delimited import figures_of
-from steelyard.web.forms import Field, fields_of_query, filled, values
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """``list_runs``, ``explain_run`` and ``compare_runs``: the folder of runs.
 
-In: paths as ``list_runs`` has them. Out: pages of rows. Not here: finding folders (``web.index``), and what
-is said of them (``report``).
+In: paths as ``list_runs`` has them. Out: pages of rows. Not here: finding folders
+(``catalog.index``), and what is said of them (``report``).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from steelyard._base.request import Option
 from steelyard.agents import data
 from steelyard.agents.context import Context, Stop
 from steelyard.agents.tool import Reply, tool
+from steelyard.catalog.entries import Entry
+from steelyard.catalog.filters import ORDERS, PAGE_ROWS, RunFilter
 from steelyard.records import Run
-from steelyard.web.index.entries import Entry
-from steelyard.web.index.filters import ORDERS, PAGE_ROWS, RunFilter
 
 Cursor = Annotated[str | None, Option("next_cursor of the answer before, for the next page.")]
 _PARTS = ("summary", "figures", "findings", "checks")
@@ -198,10 +198,10 @@ def compare_runs(context: Context, request: CompareRequest, stop: Stop) -> Reply
     """Compare runs or suites: what differs, in figures with what is known of their noise. The first page has
     what is said of them; pages of figures follow.
     """
+    from steelyard.catalog.comparison import comparison_of
     from steelyard.report.answer.delimited import figures_of
-    from steelyard.web.pages.compare import answer
 
-    said = answer(context.web, request.paths)
+    said = comparison_of(context.catalog, request.paths)
     rows = [context.quoted(row) for row in data.figures(figures_of(said))]
     words = context.quoted(data.said(said)) if request.cursor is None else {}
     taken, more = data.page(

@@ -14,6 +14,10 @@ from urllib.parse import unquote
 from steelyard import __version__
 from steelyard._base import SteelyardError, read_regular, schemas_dir
 from steelyard._base.documents import as_document
+from steelyard.catalog.comparison import comparison_of
+from steelyard.catalog.entries import Entry
+from steelyard.catalog.filters import RunFilter
+from steelyard.catalog.roots import NotThereError, check_links, folder_at
 from steelyard.cli.fleet.registry import queries
 from steelyard.report.answer import Answer
 from steelyard.report.answer.delimited import FIGURES, figures_of
@@ -21,10 +25,7 @@ from steelyard.report.exports.open_metrics import Family, Sample
 from steelyard.report.exports.open_metrics import open_metrics as text_of
 from steelyard.report.folders.kinds import Kind, kind_of
 from steelyard.web.context import Context
-from steelyard.web.index.entries import Entry
-from steelyard.web.index.filters import RunFilter
-from steelyard.web.pages import compare, decide, fleet, folder, trends
-from steelyard.web.roots import NotThereError, check_links, folder_at
+from steelyard.web.pages import decide, fleet, folder, trends
 
 _RECORD_BYTES = 32 << 20
 _MOST_FIGURES = 5000
@@ -61,7 +62,7 @@ def run(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) -> d
 
 def compared(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return what differs between runs."""
-    return said(compare.answer(context, [unquote(path) for path in query.get("run", ())]))
+    return said(comparison_of(context, [unquote(path) for path in query.get("run", ())]))
 
 
 def trend(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:

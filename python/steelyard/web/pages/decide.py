@@ -15,12 +15,12 @@ from typing import Any
 from steelyard._base import SteelyardError, UsageError, command_text
 from steelyard._base.request import Field as RequestField
 from steelyard._base.request import options
+from steelyard.catalog.fields import Field, field_of, filled, values
+from steelyard.catalog.roots import NotThereError
 from steelyard.report.answer import Answer, Links, Section
 from steelyard.web.context import Context
-from steelyard.web.forms import Field, field_of, filled, values
 from steelyard.web.jobs import Watch
 from steelyard.web.pages import waiting
-from steelyard.web.roots import NotThereError
 from steelyard.web.shell import answer_page
 
 HERE = "/decide"

@@ -12,16 +12,16 @@ from typing import Any
 from urllib.parse import quote
 
 from steelyard._base import SteelyardError, UsageError, command_text
+from steelyard.catalog.fields import Field, fields_of_query, filled, values
+from steelyard.catalog.roots import NotThereError
 from steelyard.cli.fleet.options import opened, with_aside
 from steelyard.cli.fleet.query import Query
 from steelyard.cli.fleet.registry import queries
 from steelyard.fleet.answer import FleetAnswer
 from steelyard.report.answer import Answer, Links, Section
 from steelyard.web.context import Context
-from steelyard.web.forms import Field, fields_of_query, filled, values
 from steelyard.web.jobs import Watch
 from steelyard.web.pages import waiting
-from steelyard.web.roots import NotThereError
 from steelyard.web.shell import answer_page, template_page
 
 HERE = "/fleet"

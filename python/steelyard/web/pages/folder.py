@@ -8,15 +8,15 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from steelyard._base import SteelyardError
+from steelyard.catalog.filters import RunFilter
+from steelyard.catalog.roots import NotThereError, check_links, folder_at
 from steelyard.machine.sources import machine_of
 from steelyard.report.answer import Answer
 from steelyard.report.folders.answers import answer_of
 from steelyard.report.folders.kinds import Kind, kind_of
 from steelyard.report.template import PAGE
 from steelyard.web.context import Context
-from steelyard.web.index.filters import RunFilter
 from steelyard.web.pages import live
-from steelyard.web.roots import NotThereError, check_links, folder_at
 from steelyard.web.shell import answer_page, in_two
 
 MACHINE = "machine.html"

@@ -9,14 +9,14 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from steelyard.catalog.entries import Entry
+from steelyard.catalog.fields import Field
+from steelyard.catalog.filters import RunFilter
 from steelyard.report import format as fmt
 from steelyard.report.folders.kinds import Kind
 from steelyard.report.metrics import metric_name
 from steelyard.report.template import PAGE
 from steelyard.web.context import Context
-from steelyard.web.forms import Field
-from steelyard.web.index.entries import Entry
-from steelyard.web.index.filters import RunFilter
 from steelyard.web.shell import template_page
 
 WAIT_S = 0.1

@@ -20,6 +20,7 @@ import numpy as np
 from steelyard._base import SteelyardError, read_tail
 from steelyard.analyze import checks
 from steelyard.bench import runs
+from steelyard.catalog.roots import NotThereError, check_links, folder_at
 from steelyard.records import Run, RunStatus
 from steelyard.report import format as fmt
 from steelyard.report.answer import Answer, Section, Timeline, Trace, absent
@@ -27,7 +28,6 @@ from steelyard.report.machine.charts import cpu_charts
 from steelyard.report.model import gather
 from steelyard.report.runs import title
 from steelyard.web.context import Context
-from steelyard.web.roots import NotThereError, check_links, folder_at
 from steelyard.web.shell import answer_page
 
 _TAIL_BYTES = 2 << 20

@@ -9,6 +9,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from steelyard._base import UsageError
+from steelyard.catalog.fields import Field
+from steelyard.catalog.filters import RunFilter
+from steelyard.catalog.index import Point
 from steelyard.report import format as fmt
 from steelyard.report.answer import (
     Answer,
@@ -26,9 +29,6 @@ from steelyard.report.answer import (
 from steelyard.report.metrics import metric_name
 from steelyard.stats.trends import Change, Trend, trend_of
 from steelyard.web.context import Context
-from steelyard.web.forms import Field
-from steelyard.web.index.filters import RunFilter
-from steelyard.web.index.store import Point
 from steelyard.web.pages.listing import address, moment
 from steelyard.web.shell import answer_page
 

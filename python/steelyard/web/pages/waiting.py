@@ -6,11 +6,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from steelyard._base import SteelyardError
+from steelyard.catalog.roots import NotThereError
 from steelyard.report import format as fmt
 from steelyard.report.answer import Answer
 from steelyard.web.context import Context
 from steelyard.web.jobs import Job, NotYetError, Watch
-from steelyard.web.roots import NotThereError
 from steelyard.web.shell import template_page
 
 WAIT_S = 1.0

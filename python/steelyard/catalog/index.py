@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from steelyard.catalog.entries import Entry, entry_of, folders
+from steelyard.catalog.filters import PAGE_ROWS, RunFilter
 from steelyard.records import Metric
 from steelyard.report.folders.kinds import Kind, kind_of
-from steelyard.web.index.entries import Entry, entry_of, folders
-from steelyard.web.index.filters import PAGE_ROWS, RunFilter
 
 FILE = ".steelyard-index.sqlite"
 _VERSION = 1

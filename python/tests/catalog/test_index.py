@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard._base import UsageError
-from steelyard.web.index.filters import ORDERS, RunFilter
-from steelyard.web.index.store import FILE, Index
+from steelyard.catalog.filters import ORDERS, RunFilter
+from steelyard.catalog.index import FILE, Index
 from tests.report.runs import write_run
 from tests.web.serving import many_runs, write_all
 

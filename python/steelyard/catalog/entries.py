@@ -17,11 +17,11 @@ from pathlib import Path
 from steelyard._base import RecordError, SteelyardError, read_regular
 from steelyard.bench import declaration, runs
 from steelyard.bench.health.check import FOLDER as HEALTH
+from steelyard.catalog.roots import check_links, subfolders
 from steelyard.records import Colocation, HealthResult, Metric, Run, read
 from steelyard.records.experiment import Experiment
 from steelyard.records.tuning import Tuning
 from steelyard.report.folders.kinds import Kind, kind_of
-from steelyard.web.roots import check_links, subfolders
 
 UNREADABLE = "unreadable"
 _MACHINE = "machine.json"

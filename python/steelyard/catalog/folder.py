@@ -1,0 +1,62 @@
+"""A folder of runs with its index, and the store and tables beside it.
+
+Not here: finding runs (``index``), what is said of them (``report``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.catalog.index import Index
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server was started with. Paths are absolute: `runs` in a message may be a word."""
+
+    root: Path
+    """Folder of runs."""
+    store: str | None = None
+    """A fleet's store: a folder, or an address."""
+    tables: tuple[Path, ...] = ()
+    """Files of machines and results."""
+    index: Path | None = None
+
+    @property
+    def store_name(self) -> str:
+        """How pages call the store: without where it is on this machine."""
+        store = self.store or ""
+        return store if "://" in store else Path(store).name
+
+
+@dataclass
+class Catalog:
+    """What can be asked about: the runs of a folder, a store, tables."""
+
+    settings: Settings
+    index: Index
+
+    def close(self) -> None:
+        """Free the index."""
+        self.index.close()
+
+    def without_root(self, text: str) -> str:
+        """Return a message without where the folders are on this machine."""
+        root = self.settings.root
+        names = dict.fromkeys((root, root.resolve()), "the folder of runs")
+        names |= {path: table.name for table in self.settings.tables for path in (table, table.resolve())}
+        if self.settings.store is not None and "://" not in self.settings.store:
+            names[Path(self.settings.store)] = self.settings.store_name
+        # What lies in another folder goes first; a relative path may be a word.
+        for path in sorted(names, key=lambda path: -len(str(path))):
+            if not path.is_absolute() or path == Path("/"):
+                continue
+            before, *parts = re.split(rf"{re.escape(str(path))}(?![\w.-])", text)
+            is_root = path in (root, root.resolve())
+            # A folder in the root is called by its path there.
+            text = before + "".join(
+                part[1:] if is_root and part[:1] == "/" else names[path] + part for part in parts
+            )
+        return text
