@@ -136,6 +136,9 @@ async def _answer(
         raise SteelyardError(f"{one.name} took longer than {MOST_S:g} s", hint="ask for less") from error
     except anyio.get_cancelled_exc_class():
         stop.stop()
+        # A thread that has not begun sees at its beginning that nobody waits for it, if it begins at all.
+        if not stop.begun.is_set():
+            _release(limiter, stop)
         raise
     document: dict[str, Any] = {"note": NOTE, "data": dict(reply.data)}
     if reply.next_cursor is not None:
@@ -147,12 +150,20 @@ async def _answer(
 
 def _act(one: Tool, context: Context, request: Any, stop: Stop, limiter: anyio.CapacityLimiter) -> Reply:
     """Answer in a thread; make place for the next call once that has ended, whoever still waits for it."""
+    stop.begun.set()
     try:
+        stop.check()
         return one.act(context, request, stop)
     finally:
         # Where the server has ended, nobody waits for a place.
         with contextlib.suppress(RuntimeError):
-            anyio.from_thread.run_sync(limiter.release_on_behalf_of, stop)
+            anyio.from_thread.run_sync(_release, limiter, stop)
+
+
+def _release(limiter: anyio.CapacityLimiter, stop: Stop) -> None:
+    """Give the place of a call back, unless that was done."""
+    with contextlib.suppress(RuntimeError):
+        limiter.release_on_behalf_of(stop)
 
 
 @functools.cache

@@ -9,12 +9,16 @@ import subprocess
 import time
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
+from steelyard.agents.context import Context
+from steelyard.agents.server import _answer
 from steelyard.agents.tools import tools
 from steelyard.agents.wire import MOST_BYTES
+from steelyard.catalog.index import FILE, Index
 from steelyard.records import Run, RunStatus, read
-from steelyard.web.index.store import FILE, Index
 from tests.agents.client import Agent, Raw, converse
 from tests.calling import call
 from tests.report.runs import write_run
@@ -211,6 +215,34 @@ def test_calls_that_are_cancelled_are_not_answered_and_make_place(runs: Path) ->
             answered.append(server.read()["id"])
         assert len(answered) == len(set(answered))
         assert len(answered) < 60, "a call that nobody waits for is not worked at"
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_call_that_is_cancelled_at_any_step_gives_its_place_back(tmp_path: Path, steps: int) -> None:
+    """Also between the step that takes the place and the one that starts the thread."""
+    write_run(tmp_path / "run-1")
+    context = Context(tmp_path, None, ())
+    limiter = anyio.CapacityLimiter(1)
+    tool = tools(allow_run=False)["list_runs"]
+
+    async def call() -> None:
+        await _answer(context, tool, tool.read({}), limiter)
+
+    async def cancelled() -> None:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                for _ in range(steps):
+                    await anyio.lowlevel.checkpoint()
+                scope.cancel()
+        # The place is free once the thread has ended, if one was started.
+        with anyio.fail_after(60):
+            await call()
+            while limiter.borrowed_tokens:
+                await anyio.sleep(0.01)
+
+    anyio.run(cancelled)
+    context.close()
 
 
 def call_of(number: int, name: str, /, **arguments: str) -> dict[str, object]:
