@@ -176,8 +176,8 @@ def stranger(**settings: Any) -> Iterator[str]:
 def test_an_endpoints_counter_and_gauge(characterize: Caller) -> None:
     with stranger(restarts_at=9) as address:
         found = characterize.operations(
-            *("--duration", "3s", "--all", "--ops", f"prometheus:{address}/metrics#waiting"),
-            *("--ops", f'prometheus:{address}/metrics#jobs_total{{queue=~"a|b"}}'),
+            *("--duration", "3s", "--all", "--ops", f"prometheus,interval=0.3:{address}/metrics#waiting"),
+            *("--ops", f'prometheus,interval=0.3:{address}/metrics#jobs_total{{queue=~"a|b"}}'),
         )
     gauge, jobs = found["sources"]
     assert gauge["meaning"] == "gauge"

@@ -177,7 +177,7 @@ def test_every_input_has_a_name_and_its_help(browser: Browser, server: Served) -
 def test_a_run_under_way_is_followed(browser: Browser, tmp_path: Path) -> None:
     root = tmp_path / "runs"
     root.mkdir()
-    command = ["steelyard", "run", "tao", "--tier", "smoke", "--out", str(root), "--set", "measure=12"]
+    command = ["steelyard", "run", "tao", "--tier", "smoke", "--out", str(root), "--set", "measure=20"]
     with served(root) as server, page_of(browser, server) as page:
         run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -190,7 +190,7 @@ def test_a_run_under_way_is_followed(browser: Browser, tmp_path: Path) -> None:
             page.goto(f"{server.address}/runs/{path}/report.html")
             # Opened before there is anything to draw, it shows charts when there is.
             page.locator("#result h1", has_text="requests").wait_for(timeout=60_000)
-            page.locator("#chart-throughput .js-line").first.wait_for(timeout=20_000)
+            page.locator("#chart-throughput .js-line").first.wait_for(timeout=60_000)
             page.locator("[data-live]", has_text="not final").wait_for()
             page.locator("[data-live] .badge.valid", has_text="valid so far").wait_for(timeout=60_000)
             shown_s = "document.getElementById('chart-throughput').layout.xaxis.range[1]"
@@ -200,7 +200,7 @@ def test_a_run_under_way_is_followed(browser: Browser, tmp_path: Path) -> None:
                 assert time.monotonic() < deadline
                 page.wait_for_timeout(200)
             assert "finished requests failed" in page.inner_text("[data-live]")
-            assert re.search(r"measure · \d+ of 12 s", page.inner_text("#result h1"))
+            assert re.search(r"measure · \d+ of 20 s", page.inner_text("#result h1"))
             state = server.json(f"/runs/{path}/live.json")
             assert state["status"] == "running"
             charts = {chart["id"]: chart for chart in state["charts"]}
@@ -237,6 +237,10 @@ def test_prices_are_slid(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     with served(tmp_path / "runs", "--table", str(table)) as server, page_of(browser, server) as page:
         page.goto(f"{server.address}/decide/choose?tables=servers.csv")
+        assert suggested(page, "baseline") == ["old", "new", "small"]
+        assert page.locator("select[name=by] option").all_inner_texts()[1:] == [
+            "perf", "perf-per-watt", "perf-per-cost",
+        ]  # fmt: skip
         slider = page.locator("input[name='weight:db_per_s']")
         assert slider.count() == 1
         before = page.inner_text("main")
@@ -249,6 +253,12 @@ def test_prices_are_slid(browser: Browser, tmp_path: Path) -> None:
         page.keyboard.press("End")
         page.wait_for_url(re.compile(r"\?tables=servers\.csv&years=10&weight%3Adb_per_s=0$"))
         assert page.locator("h1").inner_text()
+
+
+def suggested(page: Page, name: str) -> list[str]:
+    """Return what an input suggests."""
+    options = page.locator(f"#field-{name}-list option")
+    return [str(options.nth(at).get_attribute("value")) for at in range(options.count())]
 
 
 def test_ten_thousand_runs_are_listed_at_once(browser: Browser, tmp_path: Path) -> None:

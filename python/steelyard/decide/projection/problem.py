@@ -20,6 +20,7 @@ from steelyard.decide.tables.model import MachineTable, Measurement, ResultColum
 
 MODEL = "model"
 GEOMEAN = "geomean"
+METHODS = (MODEL, GEOMEAN)
 _EQUAL_AT_LEAST = 3
 """Machines with as many results, and all of them equal to the last digit, are one under two names."""
 

@@ -7,7 +7,7 @@ weights as sliders. Tables are those that the server was started with, and the r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from steelyard._base import SteelyardError, UsageError, command_text
 from steelyard._base.request import Field as RequestField
 from steelyard._base.request import options
 from steelyard.catalog.fields import Field, field_of, filled, values
+from steelyard.catalog.filters import RunFilter
 from steelyard.catalog.roots import NotThereError
 from steelyard.report.answer import Answer, Links, Section
 from steelyard.web.context import Context
@@ -29,6 +30,8 @@ RUNS = "runs"
 _TABLES = "tables"
 _WEIGHT = "weight:"
 _MOST_WEIGHTS = 12
+_MOST_RUNS = 100
+_MOST_NAMES = 2000
 _LEFT = frozenset({"sources", "columns", "runs"})
 
 
@@ -50,6 +53,12 @@ class Decision:
     """The field of weights, each of which is a slider."""
     needs: str = ""
     """The field without which nothing is asked."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """``module:name`` of the words that a field takes, by field."""
+    results: tuple[str, ...] = ()
+    """Fields that name results of the table."""
+    machines: tuple[str, ...] = ()
+    """Fields that name machines of the table."""
 
 
 _PRICES = {"years": (1.0, 10.0, 0.5), "power_price": (0.0, 0.5, 0.01), "pue": (1.0, 2.0, 0.05)}
@@ -64,6 +73,9 @@ DECISIONS = {
             ("baseline", "by", "demands"),
             _PRICES,
             weights="weights",
+            choices={"by": "steelyard.decide.choice.results:Criterion"},
+            results=("workloads",),
+            machines=("baseline",),
         ),
         Decision(
             "project",
@@ -73,6 +85,9 @@ DECISIONS = {
             ("target", "calibration", "method"),
             {},
             needs="target",
+            choices={"method": "steelyard.decide.projection.problem:METHODS"},
+            results=("target", "use", "without"),
+            machines=("calibration",),
         ),
         Decision(
             "size",
@@ -82,6 +97,8 @@ DECISIONS = {
             ("workload", "demand", "memory"),
             _PRICES,
             needs="demand",
+            choices={"latency": "steelyard.decide.sizing.making:LATENCIES"},
+            results=("workload",),
         ),
     )
 }
@@ -144,21 +161,26 @@ def form_of(context: Context, one: Decision, query: Mapping[str, Sequence[str]])
     known = [field for field in options(_named(one.request)).values() if _is_shown(field, one)]
     first = {name: at for at, name in enumerate((*one.first, *one.sliders))}
     known.sort(key=lambda field: first.get(field.name, len(first)))
+    results, machines = _table_names(context, given.get(_TABLES, names[0]))
     tables = Field(_TABLES, "Table of machines and results.", value=names[0], choices=tuple(names))
-    fields = [
-        tables,
-        *(
-            replace(field_of(field, slider=one.sliders.get(field.name)), is_more=field.name not in first)
-            for field in known
-        ),
-    ]
-    fields += [
-        Field(
-            f"{_WEIGHT}{result}", "", "range", "1", "1", f"weight of {result}",
-            least=0.0, most=5.0, step=0.1, type=float,
+    fields = [tables]
+    for declared in known:
+        made = replace(
+            field_of(declared, slider=one.sliders.get(declared.name)), is_more=declared.name not in first
         )
-        for result in _results(context, given.get(_TABLES, names[0]), one)
-    ]  # fmt: skip
+        if declared.name in one.choices:
+            made = _of_choices(made, [str(word) for word in _named(one.choices[declared.name])])
+        elif declared.name in one.results or declared.name in one.machines:
+            made = replace(made, suggested=results if declared.name in one.results else machines)
+        fields.append(made)
+    if one.weights and 1 < len(results) <= _MOST_WEIGHTS:
+        fields += [
+            Field(
+                f"{_WEIGHT}{result}", "", "range", "1", "1", f"weight of {result}",
+                least=0.0, most=5.0, step=0.1, type=float,
+            )
+            for result in results
+        ]  # fmt: skip
     if unknown := sorted(set(given) - {field.name for field in fields}):
         raise UsageError(f"{one.name} has no option {unknown[0][:40]!r}")
     return filled(fields, given)
@@ -210,20 +232,27 @@ def _path(context: Context, name: str) -> Path:
     return context.settings.root
 
 
-def _results(context: Context, name: str, one: Decision) -> list[str]:
-    """Return the results whose weights are sliders: those of a table that has few."""
-    if not one.weights:
-        return []
+def _of_choices(made: Field, words: Sequence[str]) -> Field:
+    """Return a field that takes one of some words, or none where none is the default."""
+    if made.default:
+        return replace(made, choices=tuple(words))
+    return replace(made, choices=("", *words), words=("default", *words))
+
+
+def _table_names(context: Context, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of a table's results and machines, none of a large folder of runs."""
     from steelyard.cli.decide.sources import table_of
     from steelyard.decide.request import TableRequest
 
     try:
-        table = table_of(TableRequest(sources=(str(_path(context, name)),)))
+        path = _path(context, name)
+        if path == context.settings.root and context.index.rows(RunFilter()).total > _MOST_RUNS:
+            return (), ()
+        table = table_of(TableRequest(sources=(str(path),)))
     except SteelyardError:
-        # The answer says why; the form has no weights.
-        return []
-    names = [column.name for column in table.results]
-    return names if 1 < len(names) <= _MOST_WEIGHTS else []
+        # The answer says why; the form has no names.
+        return (), ()
+    return tuple(column.name for column in table.results), table.names[:_MOST_NAMES]
 
 
 def _typed(field: RequestField, value: Any) -> Any:

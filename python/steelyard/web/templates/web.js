@@ -57,7 +57,8 @@
     const look = async () => {
       try {
         const state = await json(`/jobs/${job.dataset.job}`);
-        if (state.done) { location.reload(); return; }
+        // Not as a reload, after which the page would stand where this one did.
+        if (state.done) { location.replace(location.pathname + location.search); return; }
         passed.textContent = `${Math.round(state.seconds)} s`;
       } catch { /* the server is away for a moment */ }
       setTimeout(look, 500);
