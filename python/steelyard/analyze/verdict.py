@@ -209,9 +209,13 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
             warmup.claim + ("; with the measure phase it is seen to have" if is_late else ""),
             warmup.duration_s,
         )
+    yield steady_check(measure)
+
+
+def steady_check(measure: "Steadiness | None") -> Check:
+    """Return what the steadiness of the throughput says of the result."""
     if measure is None:
-        yield checks.stated("steady", Level.SUSPECT, "the steadiness of the throughput was not measured")
-        return
+        return checks.stated("steady", Level.SUSPECT, "the steadiness of the throughput was not measured")
     moved = max(abs(measure.drift_ratio or 0.0), abs(measure.shift_ratio or 0.0))
     # A dip lasts for a part of the phase and a cycle comes back: neither moves the mean by as much as itself.
     swing = max(abs(measure.dip_ratio or 0.0), abs(measure.cycle_ratio or 0.0))
@@ -224,7 +228,7 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
         level = Level.INVALID
     else:
         level = Level.SUSPECT
-    yield checks.stated("steady", level, f"throughput over the measure phase: {measure.reason}", value)
+    return checks.stated("steady", level, f"throughput over the measure phase: {measure.reason}", value)
 
 
 def has_settled_later(warmup: WarmUp, measure: "Steadiness | None") -> bool:

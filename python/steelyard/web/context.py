@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from steelyard.catalog.folder import Catalog
 from steelyard.web.jobs import Jobs
+from steelyard.web.watching import Watching
 
 _CACHE_BYTES = 64 << 20
 
@@ -22,6 +23,7 @@ class Context(Catalog):
 
     jobs: Jobs = field(default_factory=Jobs)
     pages: PageCache = field(default_factory=lambda: PageCache(_CACHE_BYTES))
+    watching: Watching = field(default_factory=Watching)
 
     def close(self) -> None:
         """Stop the jobs and free the index."""

@@ -8,55 +8,27 @@ What the logs show is held against the bounds of the checks that they allow; the
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from steelyard._base import SteelyardError, read_tail
+from steelyard._base import SteelyardError
 from steelyard.analyze import checks
 from steelyard.bench import runs
 from steelyard.catalog.roots import NotThereError, check_links, folder_at
-from steelyard.records import Run, RunStatus
+from steelyard.records import Level, Run, RunStatus
 from steelyard.report import format as fmt
 from steelyard.report.answer import Answer, Section, Timeline, Trace, absent
-from steelyard.report.machine.charts import cpu_charts
-from steelyard.report.model import gather
 from steelyard.report.runs import title
 from steelyard.web.context import Context
 from steelyard.web.shell import answer_page
+from steelyard.web.watching import Seen, Watched
 
-_TAIL_BYTES = 2 << 20
 _SECONDS = 600
-
-
-@dataclass
-class Second:
-    """What all loads together did in one second."""
-
-    completed_per_s: float = 0.0
-    errors: int = 0
-    p50_ns: float = float("nan")
-    p99_ns: float = float("nan")
-    lag_p99_ns: float = float("nan")
-
-
-@dataclass
-class Seen:
-    """What the logs of the loads say."""
-
-    seconds: dict[int, Second] = field(default_factory=dict)
-    """By the second of the monotonic clock."""
-    errors: int = 0
-    measured: int = 0
-    """Requests that were completed in the measure phase, and the errors in it."""
-    measured_errors: int = 0
-    measured_per_s: list[float] = field(default_factory=list)
-    """Throughput of each load in each second of the measure phase."""
 
 
 def is_running(folder: Path) -> bool:
@@ -70,7 +42,8 @@ def is_running(folder: Path) -> bool:
 def page(context: Context, folder: Path, path: str) -> str:
     """Return the page of a run under way, which looks again each second."""
     run = runs.load(folder)
-    return answer_page(answer(folder), "/runs", live="live.json", so_far=so_far(run, _seen(folder, run)))
+    known = context.watching.look(folder, run)
+    return answer_page(answer(run, known), "/runs", live="live.json", so_far=so_far(known))
 
 
 def state(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -83,7 +56,8 @@ def state(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) ->
         raise NotThereError(f"there is no run at {path[:200]!r}") from error
     if run.status is not RunStatus.RUNNING:
         return {"status": run.status.value, "line": "The run has ended.", "charts": [], "so_far": []}
-    said = answer(folder)
+    known = context.watching.look(folder, run)
+    said = answer(run, known)
     charts = [
         block.spec()
         for section in said.sections
@@ -96,20 +70,19 @@ def state(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) ->
         "phase": run.phases[-1].name if run.phases else "",
         "phases": said.time_axis["phases"],
         "charts": charts,
-        "so_far": [asdict(one) for one in so_far(run, _seen(folder, run))],
+        "so_far": [asdict(one) for one in so_far(known)],
     }
 
 
-def answer(folder: Path) -> Answer:
+def answer(run: Run, known: Watched) -> Answer:
     """Return what is known so far."""
-    run = runs.load(folder)
-    seen = _seen(folder, run)
+    seen = known.seen
     zero_ns = _zero_ns(run)
     sections = [
         Section(
             "time", "Load", tuple(_charts(seen, zero_ns)), "Seconds from the start of the measure phase."
         ),
-        Section("cpu", "CPU", tuple(_cpu(folder))),
+        Section("cpu", "CPU", tuple(known.cpu)),
     ]
     return Answer(
         title(run),
@@ -151,17 +124,22 @@ class SoFar:
     text: str
 
 
-def so_far(run: Run, seen: Seen) -> list[SoFar]:
-    """Return what the logs of the loads allow to be checked before the end."""
+def so_far(known: Watched) -> list[SoFar]:
+    """Return what can be checked before the end."""
+    seen = known.seen
     finished = seen.measured + seen.measured_errors
     if not finished:
         return [SoFar("incomplete", "none", "nothing was measured yet, and what is before it is not judged")]
     errors = f"{seen.measured_errors:,} of {finished:,} finished requests failed"
     found = [_judged("errors", seen.measured_errors / finished, errors)]
-    values = np.array(seen.measured_per_s)
-    if len(values) > 1 and values.mean() > 0:
-        varies = fmt.quantity(float(values.std(ddof=1) / values.mean()), "ratio")
-        found.append(SoFar("", "", f"throughput varies by {varies} from second to second"))
+    if known.steady is not None:
+        steady = known.steady
+        # Seconds that vary too much leave it open.
+        is_open = steady.value is None and steady.level is not Level.VALID
+        found.append(_so_far("" if is_open else steady.level.value, steady.claim))
+    if known.steal_ratio is not None:
+        taken = fmt.quantity(known.steal_ratio, "ratio")
+        found.append(_judged("steal", known.steal_ratio, f"the hypervisor took {taken} of the CPU time"))
     lags = [second.lag_p99_ns for second in seen.seconds.values() if np.isfinite(second.lag_p99_ns)]
     if lags:
         lag = fmt.quantity(float(np.median(lags)), "ns")
@@ -170,8 +148,11 @@ def so_far(run: Run, seen: Seen) -> list[SoFar]:
 
 
 def _judged(check: str, value: float, claim: str) -> SoFar:
-    level = checks.level(check, value).value
-    return SoFar(level, f"{level} so far", claim)
+    return _so_far(checks.level(check, value).value, claim)
+
+
+def _so_far(level: str, claim: str) -> SoFar:
+    return SoFar(level, f"{level} so far" if level else "", claim)
 
 
 def _zero_ns(run: Run) -> int:
@@ -189,52 +170,6 @@ def _phases(run: Run, zero_ns: int) -> list[dict[str, Any]]:
         }
         for phase in run.phases
     ]
-
-
-def _seen(folder: Path, run: Run) -> Seen:
-    """Return the seconds that the logs of the loads have, those of several loads added up."""
-    seen = Seen()
-    for process in run.processes:
-        if process.log is None or "load" not in process.name or ".." in Path(process.log).parts:
-            continue
-        for event in _events(folder / process.log):
-            second = seen.seconds.setdefault(int(event["end_ns"]) // 1_000_000_000, Second())
-            length_s = (int(event["end_ns"]) - int(event["begin_ns"])) / 1e9
-            second.completed_per_s += int(event["completed"]) / length_s if length_s > 0 else 0.0
-            second.errors += int(event["errors"])
-            seen.errors += int(event["errors"])
-            if event.get("phase") == "measure":
-                seen.measured += int(event["completed"])
-                seen.measured_errors += int(event["errors"])
-                seen.measured_per_s.append(int(event["completed"]) / length_s if length_s > 0 else 0.0)
-            for name in ("p50_ns", "p99_ns"):
-                setattr(second, name, _larger(getattr(second, name), event.get(f"response_{name}")))
-            second.lag_p99_ns = _larger(second.lag_p99_ns, event.get("lag_p99_ns"))
-    return seen
-
-
-def _larger(one: float, other: Any) -> float:
-    """Return the larger of two that may be missing: the worst of several loads."""
-    return float(np.fmax(one, float("nan") if other is None else float(other)))
-
-
-def _events(log: Path) -> Iterator[Mapping[str, Any]]:
-    try:
-        text = read_tail(log, _TAIL_BYTES).decode("utf-8", errors="replace")
-    except SteelyardError:
-        return
-    for line in text.splitlines():
-        if not line.startswith("{") or '"interval"' not in line:
-            continue
-        try:
-            event = json.loads(line)
-            if event.get("event") == "interval" and {"begin_ns", "end_ns", "completed", "errors"} <= set(
-                event
-            ):
-                yield event
-        except (ValueError, AttributeError, RecursionError):
-            # A line that is being written, or one of another program.
-            continue
 
 
 def _charts(seen: Seen, zero_ns: int) -> list[Timeline]:
@@ -256,15 +191,3 @@ def _charts(seen: Seen, zero_ns: int) -> list[Timeline]:
         Timeline("errors", "Errors", unit="count", x=x, traces=errors),
     ]
     return [chart for chart in charts if chart.is_drawable]
-
-
-def _cpu(folder: Path) -> list[Timeline]:
-    """Return the CPU of servers and load as far as it is on disk."""
-    try:
-        data = gather(folder)
-    except SteelyardError:
-        return []
-    try:
-        return cpu_charts(data)[0]
-    finally:
-        data.close()
