@@ -44,7 +44,7 @@ test-rust:
 # What starts no server runs on all CPUs, neighbouring tests in one process, which makes what they share once. What starts
 # servers runs in three rows, file by file: every test holds beside other work, and much of its time is waiting, as is
 # that of Rust's tests.
-SERVERS := bench benchmarks cli executables experiment
+SERVERS := agents bench benchmarks cli executables experiment web
 PYTEST := $(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5
 test-python:
 	$(PYTEST) -n logical --maxprocesses 8 --dist worksteal $(SERVERS:%=--ignore=python/tests/%)

@@ -6,6 +6,8 @@ In: a run directory, possibly copied from another machine. Out: `ReportData`. Wh
 Not here: text and drawing.
 """
 
+import bisect
+import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from steelyard import telemetry
-from steelyard._base import SteelyardError, read_tail
+from steelyard._base import SteelyardError, read_regular, read_tail
 from steelyard.analyze import Conditions, Finding, explain
 from steelyard.analyze.conditions import observe
 from steelyard.analyze.facts.span import Span
@@ -46,6 +48,7 @@ from steelyard.telemetry import Recording
 
 # A folder may hold thousands of runs; the report looks for its siblings among the nearest ones only.
 _SIBLINGS_AT_MOST = 200
+"""Folders on each side of a run that are looked at for its repeats."""
 _MANIFEST = "run.json"
 _CACHE_STATS = "cache-stats"
 
@@ -237,15 +240,22 @@ def _first_better(metrics: dict[str, Metric]) -> tuple[str, ...]:
 def siblings_of(folder: Path, run: Run) -> tuple[Sibling, ...]:
     """Return the repeats of ``run`` beside ``folder``, itself included, in order of their number."""
     siblings = [Sibling(run, folder)]
+    own = folder.resolve()
     try:
-        others = sorted(path for path in folder.resolve().parent.iterdir() if (path / _MANIFEST).is_file())
+        with os.scandir(own.parent) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir())
     except OSError:
-        others = []
-    others.sort(key=lambda path: abs(len(path.name) - len(folder.name)))
-    for path in others[:_SIBLINGS_AT_MOST]:
-        if path == folder.resolve():
+        names = []
+    # Names begin with the time, so that repeats stand side by side, however many runs there are.
+    place = bisect.bisect_left(names, own.name)
+    for name in names[max(0, place - _SIBLINGS_AT_MOST) : place + _SIBLINGS_AT_MOST + 1]:
+        path = own.parent / name
+        if name == own.name or not (path / _MANIFEST).is_file():
             continue
         try:
+            # Most are of other series, which their text says quicker than their record.
+            if run.series.id.encode() not in read_regular(path / _MANIFEST):
+                continue
             other = read_run(path)
         except SteelyardError:
             continue

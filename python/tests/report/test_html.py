@@ -16,6 +16,7 @@ from steelyard.report import html, model, page
 from steelyard.report.workload_charts import curve
 from tests.report.conftest import SCORE
 from tests.report.runs import cache_lines, load_result, write_run
+from tests.web.serving import many_runs
 
 
 def page_data(path: Path) -> dict[str, object]:
@@ -115,6 +116,15 @@ def test_a_server_that_was_stopped_shows_no_log(tmp_path: Path) -> None:
         manifest["processes"][0] |= {"exit_code": None, "signal": number}
         (folder / "run.json").write_text(json.dumps(manifest))
         assert ("received SIGTERM" in html.write(folder).read_text()) is is_shown
+
+
+def test_siblings_are_found_among_very_many_other_runs(tmp_path: Path) -> None:
+    many_runs(tmp_path, 900)
+    for index in (1, 2):
+        write_run(tmp_path / f"tao-00045{index}-", index=index, count=2)
+    run = read(Run, tmp_path / "tao-000451-" / "run.json")
+    found = model.siblings_of(tmp_path / "tao-000451-", run)
+    assert [one.folder.name for one in found] == ["tao-000451-", "tao-000452-"]
 
 
 def test_siblings_are_the_runs_of_the_same_series(tmp_path: Path) -> None:

@@ -122,9 +122,10 @@ def explain_run(context: Context, request: ExplainRequest, stop: Stop) -> Reply:
     if request.part == "summary" and request.cursor is not None:
         raise UsageError("a summary has one page", hint="part figures has pages")
     if request.part == "summary":
-        found = {**data.said(answer_of(folder)), "kind": type(record).__name__.lower()}
+        said = answer_of(folder)
+        found = {**data.said(said), "kind": type(record).__name__.lower()}
         found |= _summary(context, request.path, run) if run is not None else {}
-        found["figures_in_all"] = len(list(figures_of(answer_of(folder))))
+        found["figures_in_all"] = len(list(figures_of(said)))
         return Reply(context.quoted({"path": request.path, **found}))
     if request.part == "figures":
         rows = [context.quoted(row) for row in data.figures(figures_of(answer_of(folder)))]

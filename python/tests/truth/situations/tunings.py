@@ -112,7 +112,6 @@ STATISTICS = (
                 Claim.FOUND,
                 _near,
                 trials=20,
-                quick=1,
                 bar=0.95,
             ),
             Situation(
