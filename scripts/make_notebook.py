@@ -63,7 +63,7 @@ CELLS = (
         (
             'again = steelyard.run("tax", tier="smoke", out="runs")\n'
             "compared = steelyard.compare(run.folder, again.folder)\n"
-            "compared.answer.heading"
+            "compared"
         ),
     ),
     (
@@ -77,7 +77,7 @@ CELLS = (
             "\n"
             'Path("servers.csv").write_text("machine,web_per_s,power_w,price_usd\\nA,1000,200,5000\\nB,1500,280,8000\\n")\n'
             'chosen = steelyard.choose("servers.csv", baseline="A", power_price=0.1)\n'
-            "chosen.answer.heading"
+            "chosen"
         ),
     ),
     (
@@ -92,21 +92,25 @@ CELLS = (
             'simulate(Settings(machines=12, days=1, platforms=2, clusters=1, step_s=300), "store")\n'
             'with steelyard.open_store("store") as fleet:\n'
             '    top = fleet.top(by="category", rows=3)\n'
-            "top.answer.heading"
+            "top"
         ),
     ),
 )
 
 
-def executed(source: str, names: dict[str, Any]) -> tuple[str, str | None]:
-    """Run a cell; return what it printed, and how its last expression is shown."""
+def executed(source: str, names: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """Run a cell; return what it printed, and how its last expression is shown, by kind of text."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, "cell", "exec"), names)  # noqa: S102 - our own cells
         shown = None if last is None else eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # noqa: S307
-    return printed.getvalue(), None if shown is None else repr(shown)
+    if shown is None:
+        return printed.getvalue(), {}
+    markdown = getattr(shown, "_repr_markdown_", None)
+    rich = {} if markdown is None else {"text/markdown": markdown()}
+    return printed.getvalue(), {**rich, "text/plain": repr(shown)}
 
 
 def cells(*, run: bool) -> list[dict[str, Any]]:
@@ -117,15 +121,16 @@ def cells(*, run: bool) -> list[dict[str, Any]]:
         cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}}
         cell["source"] = source.splitlines(keepends=True)
         if kind == "code":
-            text, shown = executed(source, names) if run else ("", None)
+            text, shown = executed(source, names) if run else ("", {})
             cell |= {"execution_count": number, "outputs": []}
             if text:
                 cell["outputs"].append(
                     {"name": "stdout", "output_type": "stream", "text": text.splitlines(keepends=True)}
                 )
-            if shown is not None:
+            if shown:
+                data = {kind: text.splitlines(keepends=True) for kind, text in shown.items()}
                 output = {"execution_count": number, "metadata": {}, "output_type": "execute_result"}
-                cell["outputs"].append({**output, "data": {"text/plain": shown.splitlines(keepends=True)}})
+                cell["outputs"].append({**output, "data": data})
         made.append(cell)
     return made
 

@@ -33,13 +33,15 @@ from tests.web.serving import many_runs  # noqa: E402
 RUNS = 10_000
 ROUNDS = 9
 PREPARED_AFTER_S = 10.0
+WATCHED_S, WATCH_BAR = 60.0, 0.03
+STEELYARD = str(Path(sys.executable).parent / "steelyard")
 START_BAR_S, LIST_BAR_MS, PAINT_BAR_MS, HOUR_BAR_S = 1.0, 200.0, 200.0, 1.5
 
 
 @contextmanager
-def serving(root: Path) -> Iterator[tuple[int, float]]:
-    """Yield the port of a server on ``root``, and how long it took to answer."""
-    command = [str(Path(sys.executable).parent / "steelyard"), "serve", str(root), "--port", "0"]
+def serving(root: Path) -> Iterator[tuple[int, float, subprocess.Popen[str]]]:
+    """Yield the port of a server on ``root``, how long it took to answer, and its process."""
+    command = [STEELYARD, "serve", str(root), "--port", "0"]
     began_s = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -48,7 +50,7 @@ def serving(root: Path) -> Iterator[tuple[int, float]]:
         assert found is not None
         port = int(found[1])
         asked(port, "/healthz")
-        yield port, time.perf_counter() - began_s
+        yield port, time.perf_counter() - began_s, process
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=30)
@@ -80,7 +82,7 @@ def report(name: str, ours: float, bar: float, unit: str, note: str = "") -> Non
 def lists(root: Path) -> None:
     """Time the list of many runs: from the index, and after the folders were looked at again."""
     many_runs(root, RUNS, day_ns=3_600_000_000_000)
-    with serving(root) as (port, _):
+    with serving(root) as (port, _, _):
         began_s = time.perf_counter()
         while json.loads(asked(port, "/api/v1/runs")[2])["total"] < RUNS:
             time.sleep(0.1)
@@ -101,7 +103,7 @@ def lists(root: Path) -> None:
         )
     starts = []
     for _ in range(5):
-        with serving(root) as (_, took_s):
+        with serving(root) as (_, took_s, _):
             starts.append(took_s)
     report(f"start on {RUNS:,} runs, to the first answer", statistics.median(starts), START_BAR_S, "s")
 
@@ -113,7 +115,7 @@ def pages(root: Path) -> None:
     # The server prepares the page of the newest run, of two as old the last by name: this one's is not.
     other = root / f"0-{hour.name}"
     shutil.copytree(hour, other)
-    with serving(root) as (port, _):
+    with serving(root) as (port, _, _):
         asked(port, "/runs/tao/report.html")
         firsts, wholes = [], []
         for at in range(ROUNDS):
@@ -131,6 +133,34 @@ def pages(root: Path) -> None:
         report(f"{name}: the newest run", newest_s, HOUR_BAR_S, "s")
         note = f"{again_s:.2f} s when it was shown before"
         report(f"{name}: another run, for the first time", first_s, HOUR_BAR_S, "s", note)
+
+
+def watching(root: Path) -> None:
+    """Measure what a page of a run under way takes of the machine that is measured, looked at each second."""
+    root.mkdir()
+    command = ["run", "tao", "--tier", "smoke", "--out", str(root), "--set", f"measure={WATCHED_S:g}"]
+    with serving(root) as (port, _, server):
+        run = subprocess.Popen([STEELYARD, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            address = None
+            while address is None and run.poll() is None:
+                time.sleep(0.5)
+                listed = json.loads(asked(port, "/api/v1/runs?status=running")[2])["runs"]
+                address = f"/runs/{listed[0]['path']}" if listed else None
+            asked(port, f"{address}/report.html")
+            used_s, began_s, share = cpu_s(server.pid), time.monotonic(), 0.0
+            while json.loads(asked(port, f"{address}/live.json")[2])["status"] == "running":
+                time.sleep(1.0)
+                share = (cpu_s(server.pid) - used_s) / (time.monotonic() - began_s)
+            report("CPUs that the server uses while a run is watched", share, WATCH_BAR, "1")
+        finally:
+            run.wait(timeout=120)
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def an_hour(root: Path) -> Path:
@@ -168,6 +198,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="steelyard-web-") as folder:
         lists(Path(folder) / "many")
         pages(Path(folder) / "few")
+        watching(Path(folder) / "watched")
 
 
 if __name__ == "__main__":

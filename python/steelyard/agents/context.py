@@ -41,6 +41,8 @@ class Stop:
     wanted: threading.Event = field(default_factory=threading.Event)
     begun: threading.Event = field(default_factory=threading.Event)
     """Set once the call's thread works."""
+    note: str = ""
+    """What the call is at, for whoever waits."""
     act: Callable[[], None] | None = None
     """Interrupts what the call waits for."""
 

@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,9 @@ MOST_S = 120.0
 _AT_ONCE = 2
 _MEASURED_S = 20.0
 _WAITING = 64
+_PROGRESS_S = 2.0
+Tell = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Sends progress: seconds passed, how many there may be, what the call is at."""
 INSTRUCTIONS = f"""\
 Steelyard measures servers: it runs datacenter workloads, explains where time goes, and compares machines and
 fleets. Begin with `describe`. Paths of runs are from `list_runs`; give them unchanged to other tools. Figures
@@ -96,13 +99,14 @@ def make_server(context: Context, *, allow_run: bool) -> Server[Any]:
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_declared(one) for one in known.values()])
 
-    async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(call: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
             one = known.get(params.name)
             if one is None:
                 raise UsageError(f"there is no tool {params.name[:60]!r}", hint=f"tools: {', '.join(known)}")
             request = one.read(params.arguments or {})
-            return await _answer(context, one, request, measuring if one.measures else limiter)
+            tell: Tell = call.session.report_progress
+            return await _answer(context, one, request, measuring if one.measures else limiter, tell)
         except SteelyardError as error:
             return _failed(context, error.message, error.hint)
         except Exception as error:
@@ -121,7 +125,7 @@ def make_server(context: Context, *, allow_run: bool) -> Server[Any]:
 
 
 async def _answer(
-    context: Context, one: Tool, request: Any, limiter: anyio.CapacityLimiter
+    context: Context, one: Tool, request: Any, limiter: anyio.CapacityLimiter, tell: Tell | None = None
 ) -> types.CallToolResult:
     if limiter.statistics().tasks_waiting >= _WAITING:
         raise SteelyardError(f"{_WAITING} calls are waiting already", hint="ask again later")
@@ -130,7 +134,8 @@ async def _answer(
     act = partial(_act, one, context, request, stop, limiter)
     try:
         with anyio.fail_after(None if one.measures else MOST_S):
-            reply = await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=_threads())
+            async with _progress(context, one, stop, tell):
+                reply = await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=_threads())
     except TimeoutError as error:
         stop.stop()
         raise SteelyardError(f"{one.name} took longer than {MOST_S:g} s", hint="ask for less") from error
@@ -146,6 +151,32 @@ async def _answer(
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     return types.CallToolResult(content=content, structured_content=document)
+
+
+@contextlib.asynccontextmanager
+async def _progress(context: Context, one: Tool, stop: Stop, tell: Tell | None) -> AsyncIterator[None]:
+    """Say every few seconds how long a call has taken and what it is at, to a client that asked for it."""
+
+    async def go_on(send: Tell) -> None:
+        begun_s = anyio.current_time()
+        while True:
+            await anyio.sleep(_PROGRESS_S)
+            passed_s = anyio.current_time() - begun_s
+            note = context.message(stop.note) if stop.note else one.name
+            await send(passed_s, None if one.measures else MOST_S, f"{note} ({passed_s:.0f} s)")
+
+    # An error of the call must not come wrapped in those of a group.
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        if tell is not None:
+            group.start_soon(go_on, tell)
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 def _act(one: Tool, context: Context, request: Any, stop: Stop, limiter: anyio.CapacityLimiter) -> Reply:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from steelyard.report.folders.kinds import Kind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reading(Result[Any]):
     """A folder that Steelyard wrote. ``result`` is its record."""
 

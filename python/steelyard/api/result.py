@@ -6,7 +6,7 @@ In: a result and its answer. Out: `Result`. Not here: how results come about.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from steelyard._base import EnvironmentLacksError
@@ -40,13 +40,13 @@ class Figure(NamedTuple):
     note: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(Generic[T]):
     """A result, and the answer that shows it."""
 
     result: T
     """What ``--json`` prints, with its types."""
-    answer: Answer = field(repr=False)
+    answer: Answer
     """What a terminal and a page show."""
 
     @property
@@ -85,6 +85,20 @@ class Result(Generic[T]):
     def _runs(self) -> Sequence[ExportedRun]:
         """Return the runs whose metrics come before the figures of the answer."""
         return ()
+
+    def __repr__(self) -> str:
+        """Return one line: what it is, and its answer. The record is in ``result``."""
+        from steelyard.report.answer.delimited import clean
+
+        verdict = self.answer.verdict or self.answer.level
+        said = f"{self.heading}, {verdict}" if verdict else self.heading
+        return f"<{type(self).__name__} of {clean(self.answer.title)}: {clean(said)}>"
+
+    def _repr_markdown_(self) -> str:
+        """Return what a notebook shows: the answer, and its main table."""
+        from steelyard.report.answer.delimited import brief_markdown
+
+        return brief_markdown(self.answer)
 
     def __str__(self) -> str:
         """Return what a terminal would show, without colours."""

@@ -289,7 +289,17 @@ def test_benchmarks_run_within_the_budget_of_a_session(tmp_path: Path) -> None:
     async def say(agent: Agent) -> None:
         before = (await agent.data("describe"))["seconds_left_for_benchmarks"]
         assert before == 60
-        made = await agent.data("run_benchmark", name="tao", settings=SETTINGS)
+        notes: list[str] = []
+
+        async def note(passed: float, total: float | None, message: str | None) -> None:
+            assert total is None
+            notes.append(message or "")
+
+        asked = {"name": "tao", "settings": SETTINGS}
+        found = await agent.client.call_tool("run_benchmark", asked, progress_callback=note)
+        made = found.structured_content["data"]
+        assert any("measure" in one or "warmup" in one for one in notes), notes
+        assert all(str(out) not in one for one in notes)
         (path,) = made["paths"]
         assert made["exit_code"] in (0, 1)
         assert 0 < made["took_s"] < 60

@@ -303,3 +303,21 @@ def test_types_are_known_to_a_checker(tmp_path: Path) -> None:
     errors = [line for line in done.stdout.splitlines() if "user.py" in line and ": error:" in line]
     assert len(errors) == 1, done.stdout
     assert ":6: " in errors[0]
+
+
+def test_a_result_is_one_line_in_a_shell_and_its_answer_in_a_notebook(out: Path) -> None:
+    run, chosen = steelyard.read(out / "run-1"), steelyard.choose(out / "servers.csv", baseline="m0")
+    assert repr(run) == f"<Reading of {run.answer.title}: {run.heading}, suspect>"
+    assert repr(chosen) == f"<Result of Choice: {chosen.heading}>"
+    shown = chosen._repr_markdown_()
+    assert shown.startswith(f"**{chosen.heading}**")
+    assert "| machine |" in shown
+    assert "more tables: print() shows all." in shown
+    long = steelyard.choose(_many(out / "many.csv"), baseline="m0")._repr_markdown_()
+    assert "10 more rows" in long
+    assert len(long) < 8000
+
+
+def _many(path: Path) -> Path:
+    path.write_text("machine,web_per_s\n" + "".join(f"m{at},{1000 + at}\n" for at in range(30)))
+    return path

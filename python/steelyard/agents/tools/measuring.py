@@ -7,6 +7,7 @@ ends with the server; when the budget of seconds is used up it is interrupted, a
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ _ENDING_S = 15.0
 """How long an interrupted run gets to end its processes and to write down why."""
 _TIERS = tuple(str(tier) for tier in tiers.TIERS)
 _MOST_OUTPUT = 1 << 16
+_LINE_BYTES = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +104,19 @@ def _carry_out(words: list[str], most_s: float, stop: Stop) -> tuple[int, str]:
             while process.poll() is None and time.monotonic() < until_s and not stop.wanted.is_set():
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(_POLL_S)
+                stop.note = _last_line(said.fileno())
         finally:
             _end(process)
         said.seek(0, 2)
         said.seek(max(0, said.tell() - _MOST_OUTPUT))
         return process.returncode, said.read().decode("utf-8", "replace")
+
+
+def _last_line(file: int) -> str:
+    """Return the last line of what a command has said so far."""
+    size = os.fstat(file).st_size
+    text = os.pread(file, _LINE_BYTES, max(0, size - _LINE_BYTES)).decode("utf-8", "replace")
+    return text.rstrip().rpartition("\n")[2]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

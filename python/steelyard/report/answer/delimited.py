@@ -215,6 +215,20 @@ def as_markdown(table: Plain) -> str:
     return "\n".join(lines)
 
 
+def brief_markdown(answer: Answer, rows: int = 20) -> str:
+    """Return the beginning of an answer as Markdown: its lines, and the first ``rows`` of its main table."""
+    said = [answer.verdict or answer.level or "", *answer.lines, *answer.cautions]
+    parts = [f"**{sentence(clean(answer.heading))}**", *(sentence(clean(text)) for text in said if text)]
+    table, more = main_table_of(answer)
+    if table is not None:
+        left = len(table.rows) - rows
+        parts.append(as_markdown(replace(table, rows=table.rows[:rows])))
+        rest = [f"{left} more rows"] if left > 0 else []
+        rest += [f"{more} more {'table' if more == 1 else 'tables'}"] if more else []
+        parts += [f"{' and '.join(rest)}: print() shows all."] if rest else []
+    return "\n\n".join(parts)
+
+
 def sentence(text: str) -> str:
     """Return a sentence as a paragraph of Markdown."""
     return _escape(text)
