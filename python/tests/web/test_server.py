@@ -211,6 +211,14 @@ def test_a_trend_says_since_when(changed: Served, by: str, since: str) -> None:
     assert [series["name"] for series in chart["series"]] == ["suspect runs", "level"]
 
 
+def test_a_change_inside_one_version_is_not_blamed_on_it(changed: Served) -> None:
+    text = changed.text("/trends?benchmark=tao&metric=requests_per_s&by=version")
+    said = heading(text)
+    assert re.search(r"since 20\d\d-\d\d-\d\d, within version \S+, with kernel", said), said
+    chart = json.loads(re.search(r'id="drawn">(.*?)</script>', text, re.S)[1])["charts"][0]  # type: ignore[index]
+    assert chart["marks"] == []
+
+
 def test_runs_without_a_tag_are_not_ordered_by_it(tmp_path: Path) -> None:
     changed_runs(tmp_path, 8)
     write_run(tmp_path / "another")

@@ -230,7 +230,13 @@ def _sentences(one: MachineTrend, name: str, by: str, *, several: bool) -> list[
     for change in reversed(one.trend.changes):
         first = one.points[one.trend.members[change.at][0]]
         when = moment(first.entry.begin_ns)[:10]
-        since = when if by == "time" else f"{by.removeprefix('tag:')} {_label(first, by)} ({when})"
+        noun, label = by.removeprefix("tag:"), _since(one, change, by)
+        if by == "time":
+            since = when
+        elif label:
+            since = f"{noun} {label} ({when})"
+        else:
+            since = f"{when}, within {noun} {_label(first, by)}"
         moved = f"{fmt.quantity(abs(change.ratio - 1), 'ratio')} {'higher' if change.ratio > 1 else 'lower'}"
         if first.better in ("higher", "lower"):
             moved += " (better)" if (change.ratio > 1) == (first.better == "higher") else " (worse)"
@@ -238,6 +244,13 @@ def _sentences(one: MachineTrend, name: str, by: str, *, several: bool) -> list[
         also = f", with {cause}" if cause else ""
         found.append(f"{fmt.capital(name)}: {moved} since {since}{where}{also}")
     return found
+
+
+def _since(one: MachineTrend, change: Change, by: str) -> str:
+    """Return the value that a change began with, empty where it is inside of one value."""
+    before = _label(one.points[one.trend.members[change.at - 1][-1]], by)
+    labels = (_label(one.points[member], by) for member in one.trend.members[change.at])
+    return next((label for label in labels if label != before), "")
 
 
 def _cause(one: MachineTrend, change: Change) -> str:
@@ -291,9 +304,13 @@ def _chart(
         if one.trend.changes:
             series.append(Series(f"{one.name}, level" if one.name else "level", places, levels, "step", role))
         for change in one.trend.changes:
-            x = xs[one.trend.members[change.at][0]]
-            # Between two names.
-            marked = x if by == "time" else names.index(x) - 0.5
+            marked = xs[one.trend.members[change.at][0]]
+            if by != "time":
+                label = _since(one, change, by)
+                if not label:
+                    # Inside of one name there is no place between two: the levels show it.
+                    continue
+                marked = names.index(label) - 0.5
             marks.append(Mark("x", marked, fmt.quantity(change.ratio - 1, "ratio")))
     return Chart(
         "trend",
