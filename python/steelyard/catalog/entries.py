@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from steelyard._base import RecordError, SteelyardError, read_regular
@@ -62,6 +63,16 @@ class Entry:
     def name(self) -> str:
         """The name of its folder."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def session(self) -> str:
+        """What was measured in one go: its suite, or the day (UTC) of a run that is in none."""
+        return self.parent or day_of(self.begin_ns)
+
+
+def day_of(ns: int) -> str:
+    """Return the day (UTC) of a time, as 2026-01-31."""
+    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d")
 
 
 def folders(root: Path, suites: Container[str] = ()) -> Iterator[tuple[str, str]]:

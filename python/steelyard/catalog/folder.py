@@ -23,6 +23,14 @@ class Settings:
     tables: tuple[Path, ...] = ()
     """Files of machines and results."""
     index: Path | None = None
+    given: Path | None = None
+    """The folder of runs as it was named at the start."""
+
+    @property
+    def runs_name(self) -> str:
+        """How commands call the folder of runs: as it was named, without where it is on this machine."""
+        is_shown = self.given is not None and not self.given.is_absolute()
+        return str(self.given) if is_shown else self.root.name or "."
 
     @property
     def store_name(self) -> str:

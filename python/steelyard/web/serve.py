@@ -44,7 +44,8 @@ def serve(request: ServeRequest, given: Collection[str]) -> int:
         store = str(Path(store).resolve())
     # Absolute paths are found in messages; `runs` is a word.
     root = root.resolve()
-    settings = Settings(root, store, tuple(table.absolute() for table in request.tables))
+    tables = tuple(table.absolute() for table in request.tables)
+    settings = Settings(root, store, tables, given=request.runs)
     context = Context(settings, Index(root, request.index))
     config = uvicorn.Config(
         make_app(context, policy),

@@ -109,12 +109,12 @@ def test_runs_are_laid_over_one_another(server: Served) -> None:
 
 def test_differences_are_held_against_earlier_sessions(changed: Served) -> None:
     rows = changed.json("/api/v1/runs?order=time&ascending=yes")["runs"]
-    first, second, last = (rows[at]["path"] for at in (0, 1, -1))
+    first, second, last = (rows[at]["path"] for at in (-3, -2, -1))
     near = changed.text(f"/compare?run={first}&run={second}")
-    assert "noise is not known" not in near
+    assert "whose noise is not known" not in near
     assert "by chance up to" in near
     text = changed.text(f"/compare?run={first}&run={last}&run={second}")
-    assert "earlier sessions like these differ by" in text
+    assert "earlier sessions like these (a suite, or the runs of one day) differ by" in text
     document = changed.json(f"/api/v1/compare?run={first}&run={last}&run={second}")
     chance = [one for one in document["figures"] if one["figure"] == "by chance up to"]
     assert next(one["value"] for one in chance if one["row"] == "requests") > 1
@@ -147,7 +147,7 @@ def test_profiles_of_two_runs_have_a_page_of_their_difference(tmp_path: Path) ->
         found = re.search(r'href="(/compare/profile[^"]+)"', text)
         assert found is not None
         page = until_answered(server, found[1].replace("&amp;", "&"))
-        assert "steelyard profile diff tao-1 tao-2" in page
+        assert f"steelyard profile diff {tmp_path.name}/tao-1 {tmp_path.name}/tao-2" in page
         assert "Functions, own samples" in page
         assert "<script>alert" not in page
         assert server.get("/compare/profile?run=tao-1").status == 400

@@ -26,7 +26,7 @@ from steelyard.report.metrics import metric_name, metric_unit
 from steelyard.report.model import gather
 from steelyard.report.page import answer as page_answer
 from steelyard.report.runs import level_of, word_of
-from steelyard.stats.sessions import SessionSpread
+from steelyard.stats.sessions import FEWEST_SESSIONS, SessionSpread
 
 MOST = 8
 CONFIDENCE = 0.95
@@ -126,11 +126,15 @@ def _heading(sides: Sequence[Overlaid], metric: str, spread: SessionSpread | Non
 
 def _noise(spread: SessionSpread | None) -> str:
     if spread is None:
-        return "How much results differ from day to day is not known: it takes three earlier runs like these."
+        return (
+            "How much results differ from session to session (a suite, or the runs of one day) is not known:"
+            f" it takes {FEWEST_SESSIONS} earlier ones like these on this machine."
+        )
     deviation = math.sqrt(spread.variance)
     return (
-        f"{spread.sessions} earlier sessions like these differ by {fmt.quantity(deviation, 'ratio')}"
-        f" (standard deviation), which intervals of {fmt.quantity(CONFIDENCE, 'ratio')} allow for."
+        f"{spread.sessions} earlier sessions like these (a suite, or the runs of one day) differ by"
+        f" {fmt.quantity(deviation, 'ratio')} (standard deviation),"
+        f" which intervals of {fmt.quantity(CONFIDENCE, 'ratio')} allow for."
     )
 
 

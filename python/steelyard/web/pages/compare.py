@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import quote, unquote, urlencode
 
 from steelyard._base import UsageError, command_text
@@ -77,10 +78,11 @@ def _profiles(context: Context, paths: Sequence[str]) -> Answer:
     are_blocks = all(side.blocks for side in sides)
     first, second = (side.blocks if are_blocks else side.runs for side in sides)
     a, b = (side.whole for side in sides)
+    named_on_disk = [str(Path(context.settings.runs_name) / path) for path in paths]
     said = diff_answer(
         (a, b), ("A", "B"), (classify(a, rules), classify(b, rules)),
         diff(first, second, rules, are_blocks=are_blocks),
-        command=command_text(["steelyard", "profile", "diff", *paths]), rules=rules,
+        command=command_text(["steelyard", "profile", "diff", *named_on_disk]), rules=rules,
     )  # fmt: skip
     named = ", ".join(f"{letter} {path}" for letter, path in zip("AB", paths, strict=True))
     return replace(said, title=named, lines=[named, *said.lines])

@@ -65,9 +65,7 @@ def page(context: Context, *, query: Mapping[str, Sequence[str]]) -> str:
     benchmark = given.pop("benchmark", "") or (benchmarks[0] if benchmarks else "")
     metrics = context.index.metrics_of(benchmark)
     metric = given.pop("metric", "") or (metrics[0] if metrics else "")
-    by = given.pop("by", "") or "time"
-    if by not in _BY and not by.startswith("tag:"):
-        raise UsageError(f"by {by[:40]!r} is none of {', '.join(_BY)}, tag:NAME")
+    by = order_of(given.pop("by", ""))
     asked = RunFilter.of({**given, "benchmark": benchmark, "members": "yes"})
 
     def choices(column: str) -> tuple[str, ...]:
@@ -93,6 +91,13 @@ def page(context: Context, *, query: Mapping[str, Sequence[str]]) -> str:
     said = answer(context.index.series(metric, asked), benchmark, metric, by)
     link = urlencode({field.name: field.value for field in form if field.is_open})
     return answer_page(said, HERE, form=form, action=HERE, links=[("Link to this view", f"{HERE}?{link}")])
+
+
+def order_of(text: str) -> str:
+    """Return what runs are ordered by, time where nothing is said. Raises UsageError."""
+    if text and text not in _BY and not text.startswith("tag:"):
+        raise UsageError(f"by {text[:40]!r} is none of {', '.join(_BY)}, tag:NAME")
+    return text or "time"
 
 
 def answer(points: Sequence[Point], benchmark: str, metric: str, by: str = "time") -> Answer:
@@ -149,8 +154,8 @@ def trends(points: Sequence[Point], by: str) -> list[MachineTrend]:
     for machine, members in sorted(groups.items(), key=lambda pair: -len(pair[1])):
         ordered = sorted(members, key=lambda point: (place(point), point.entry.begin_ns))
         values = [point.value for point in ordered]
-        # Runs of one boot and day share what that day brought.
-        sessions = [_session(point) for point in ordered]
+        # Runs of one session share what the day brought.
+        sessions = [point.entry.session for point in ordered]
         whole = " · ".join(filter(None, machine))
         found.append(MachineTrend(names[machine], whole, ordered, trend_of(values, sessions)))
     return found
@@ -176,10 +181,6 @@ def _names(machines: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
         )
         for machine in machines
     }
-
-
-def _session(point: Point) -> str:
-    return point.entry.parent or moment(point.entry.begin_ns)[:10]
 
 
 def _places(points: Sequence[Point], by: str) -> Callable[[Point], Any]:
