@@ -19,6 +19,7 @@ from typing import Any
 from steelyard._base import UsageError
 from steelyard._base.request import Field as RequestField
 from steelyard._base.request import number_in
+from steelyard.cli.fleet.query import Writes
 
 _MOST_LENGTH = 2000
 
@@ -133,13 +134,13 @@ def field_of(
 
 
 def fields_of_query(parameters: Sequence[inspect.Parameter]) -> list[Field]:
-    """Return the inputs of a fleet query's options, without those that name files."""
+    """Return the inputs of a fleet query's options, without those that name files or write."""
     found = []
     for parameter in parameters:
         kind, *notes = typing.get_args(parameter.annotation) or (parameter.annotation,)
         declared = next((note for note in notes if hasattr(note, "help")), None)
         part, is_list = _part(kind)
-        if part is Path:
+        if part is Path or any(isinstance(note, Writes) for note in notes):
             continue
         choices = tuple(str(one.value) for one in part) if _is_enum(part) else ()
         default = parameter.default

@@ -192,7 +192,7 @@ def test_a_run_under_way_is_followed(browser: Browser, tmp_path: Path) -> None:
             page.locator("#result h1", has_text="requests").wait_for(timeout=60_000)
             page.locator("#chart-throughput .js-line").first.wait_for(timeout=60_000)
             page.locator("[data-live]", has_text="not final").wait_for()
-            page.locator("[data-live] .badge.valid", has_text="valid so far").wait_for(timeout=60_000)
+            page.locator("[data-live] .badge.valid", has_text="valid so far").first.wait_for(timeout=60_000)
             shown_s = "document.getElementById('chart-throughput').layout.xaxis.range[1]"
             before = page.evaluate(shown_s)
             deadline = time.monotonic() + 20
@@ -247,6 +247,9 @@ def test_prices_are_slid(browser: Browser, tmp_path: Path) -> None:
         slider.focus()
         page.keyboard.press("Home")
         page.wait_for_url(re.compile("weight%3Adb_per_s=0"))
+        page.wait_for_load_state()
+        # Whoever moves a slider by keyboard goes on moving it.
+        assert page.evaluate("document.activeElement.name") == "weight:db_per_s"
         assert page.inner_text("main") != before
         years = page.locator("input[name=years]")
         years.focus()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet.query import query
+from steelyard.cli.fleet.query import Writes, query
 from steelyard.cli.options import Report
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def specs(
     min_usage: MinUsage = 0.25,
     day_weight: DayWeight = 0.9,
     gev: Annotated[bool, typer.Option(help="Fit the tail, in a second pass over the samples.")] = True,
-    write: Annotated[bool, typer.Option("--write", help="Write the specs to the store, for agents.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the specs to the store, for agents."), Writes()
+    ] = False,
     job: Job = None,
     platform: Platform = None,
 ) -> Answer:

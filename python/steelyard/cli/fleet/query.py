@@ -29,6 +29,11 @@ Expressions = Mapping[str, "Callable[[Store], Any]"]
 
 
 @dataclass(frozen=True)
+class Writes:
+    """Stands beside the type of an option that writes: pages and agents only read, and lack it."""
+
+
+@dataclass(frozen=True)
 class Query:
     """One query of a fleet's store."""
 

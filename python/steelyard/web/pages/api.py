@@ -12,10 +12,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from steelyard import __version__
-from steelyard._base import SteelyardError, read_regular, schemas_dir
+from steelyard._base import SteelyardError, UsageError, read_regular, schemas_dir
 from steelyard._base.documents import as_document
 from steelyard.catalog.comparison import comparison_of
 from steelyard.catalog.entries import Entry
+from steelyard.catalog.fields import Field
 from steelyard.catalog.filters import RunFilter
 from steelyard.catalog.roots import NotThereError, check_links, folder_at
 from steelyard.cli.fleet.registry import queries
@@ -69,10 +70,14 @@ def trend(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, 
     """Return a metric over time, and its changes on each machine."""
     given = _single(query)
     benchmark, metric = given.pop("benchmark", ""), given.pop("metric", "")
-    by = given.pop("by", "time")
+    by = trends.order_of(given.pop("by", ""))
     context.index.refresh(most_s=0.1)
+    known = context.index.metrics_of(benchmark) if benchmark else []
+    if metric and benchmark and metric not in known:
+        hint = f"metrics: {', '.join(known)}" if known else "there is no run of this benchmark"
+        raise UsageError(f"no run of {benchmark[:40]!r} has a metric {metric[:60]!r}", hint=hint)
     if benchmark and not metric:
-        metric = next(iter(context.index.metrics_of(benchmark)), "")
+        metric = next(iter(known), "")
     asked = RunFilter.of({**given, "benchmark": benchmark, "members": "yes"})
     points = context.index.series(metric, asked)
     return {
@@ -86,6 +91,9 @@ def trend(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, 
                 "value": point.value,
                 "verdict": point.entry.verdict,
                 "host": point.entry.host,
+                "version": point.entry.version or None,
+                "kernel": point.entry.kernel or None,
+                "tags": list(point.entry.tags),
             }
             for point in points
         ],
@@ -218,21 +226,35 @@ def _open_api() -> dict[str, Any]:
         "/api/v1/compare": _get(compared, [], _reference("Answer")),
         "/api/v1/trends": _get(trend, [], {"type": "object"}),
     }
-    parameters = [
-        {"name": name, "in": "query", "schema": {"type": "string"}} for name in RunFilter.__dataclass_fields__
+    filters = [Field(name) for name in RunFilter.__dataclass_fields__]
+    paths["/api/v1/runs"]["get"]["parameters"] = [_parameter(one) for one in filters]
+    several = Field("run", "Path of a run or suite; two to eight of them.", is_list=True)
+    paths["/api/v1/compare"]["get"]["parameters"] = [_parameter(several, is_required=True)]
+    of_trend = [
+        Field("metric", "By default the main result of the benchmark."),
+        Field("by", "What runs are ordered by: time, version, kernel or tag:NAME; by default time."),
+        *(one for one in filters if one.name not in ("benchmark", "members", "page", "order", "ascending")),
     ]
-    paths["/api/v1/runs"]["get"]["parameters"] = parameters
+    paths["/api/v1/trends"]["get"]["parameters"] = [
+        _parameter(Field("benchmark", "Benchmark, such as tao."), is_required=True),
+        *map(_parameter, of_trend),
+    ]
     for name, one in queries().items():
         schema = _schema(f"fleet/{name.replace(' ', '_')}", schemas)
         made = _get(one.ask, [], schema)
+        needed = {option.name for option in one.options if option.default is option.empty}
         made["get"]["parameters"] = [
-            {"name": option.name, "in": "query", "schema": {"type": "string"}} for option in one.options
+            _parameter(each, is_required=each.name in needed) for each in fleet.form_of(one, {})
         ]
         paths[f"/api/v1/fleet/{name.replace(' ', '/')}"] = made
     for name, kind in _DECISIONS.items():
         one_decision = decide.DECISIONS[name]
         made = _get(decision, [], _schema(kind, schemas))
         made["get"]["summary"] = one_decision.about
+        made["get"]["parameters"] = [
+            _parameter(each, is_required=each.name == one_decision.needs)
+            for each in decide.declared_fields(one_decision)
+        ]
         paths[f"/api/v1/decide/{name}"] = made
     return {
         "openapi": "3.1.0",
@@ -240,6 +262,19 @@ def _open_api() -> dict[str, Any]:
         "paths": paths,
         "components": {"schemas": schemas},
     }
+
+
+def _parameter(one: Field, *, is_required: bool = False) -> dict[str, Any]:
+    """Return a field as a parameter of an address."""
+    kind: dict[str, Any] = {"type": "number" if one.type in (int, float) and not one.is_share else "string"}
+    if one.kind == "flag":
+        kind = {"type": "string", "enum": ["yes", "no"]}
+    elif one.choices:
+        kind["enum"] = [choice for choice in one.choices if choice]
+    elif one.is_list:
+        kind = {"type": "array", "items": kind}
+    found = {"name": one.name, "in": "query", "required": is_required, "schema": kind}
+    return found | ({"description": one.help} if one.help else {})
 
 
 def _get(make: Callable[..., Any], names: Sequence[str], schema: dict[str, Any]) -> dict[str, Any]:

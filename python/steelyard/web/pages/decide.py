@@ -158,32 +158,38 @@ def form_of(context: Context, one: Decision, query: Mapping[str, Sequence[str]])
     """Return the fields of a decision with what an address has."""
     given = {name: "\n".join(many) for name, many in query.items()}
     names = _names(context)
-    known = [field for field in options(_named(one.request)).values() if _is_shown(field, one)]
-    first = {name: at for at, name in enumerate((*one.first, *one.sliders))}
-    known.sort(key=lambda field: first.get(field.name, len(first)))
     results, machines = _table_names(context, given.get(_TABLES, names[0]))
-    tables = Field(_TABLES, "Table of machines and results.", value=names[0], choices=tuple(names))
-    fields = [tables]
-    for declared in known:
-        made = replace(
-            field_of(declared, slider=one.sliders.get(declared.name)), is_more=declared.name not in first
-        )
-        if declared.name in one.choices:
-            made = _of_choices(made, [str(word) for word in _named(one.choices[declared.name])])
-        elif declared.name in one.results or declared.name in one.machines:
-            made = replace(made, suggested=results if declared.name in one.results else machines)
-        fields.append(made)
-    if one.weights and 1 < len(results) <= _MOST_WEIGHTS:
+    suggested = dict.fromkeys(one.results, results) | dict.fromkeys(one.machines, machines)
+    first, *declared = declared_fields(one)
+    fields = [replace(first, value=names[0], choices=tuple(names))]
+    fields += [replace(field, suggested=suggested.get(field.name, ())) for field in declared]
+    counted = _counted(given, results, one)
+    if one.weights and 1 < len(counted) <= _MOST_WEIGHTS and one.weights not in given:
+        fields = [field for field in fields if field.name != one.weights]
         fields += [
             Field(
                 f"{_WEIGHT}{result}", "", "range", "1", "1", f"weight of {result}",
                 least=0.0, most=5.0, step=0.1, type=float,
             )
-            for result in results
+            for result in counted
         ]  # fmt: skip
     if unknown := sorted(set(given) - {field.name for field in fields}):
         raise UsageError(f"{one.name} has no option {unknown[0][:40]!r}")
     return filled(fields, given)
+
+
+def declared_fields(one: Decision) -> list[Field]:
+    """Return the fields of a decision as they are declared, the table first."""
+    known = [field for field in options(_named(one.request)).values() if _is_shown(field, one)]
+    first = {name: at for at, name in enumerate((*one.first, *one.sliders))}
+    known.sort(key=lambda field: first.get(field.name, len(first)))
+    fields = [Field(_TABLES, "Table of machines and results.")]
+    for declared in known:
+        made = field_of(declared, slider=one.sliders.get(declared.name))
+        if declared.name in one.choices:
+            made = _of_choices(made, [str(word) for word in _named(one.choices[declared.name])])
+        fields.append(replace(made, is_more=declared.name not in first))
+    return fields
 
 
 def ask(context: Context, one: Decision, form: Sequence[Field], watch: Watch) -> tuple[Any, Answer]:
@@ -197,9 +203,7 @@ def ask(context: Context, one: Decision, form: Sequence[Field], watch: Watch) ->
     asked: dict[str, Any] = {name: _typed(known[name], value) for name, value in given.items()}
     changed = {name.removeprefix(_WEIGHT): f"{weight:g}" for name, weight in weights.items() if weight != 1}
     if changed and one.weights:
-        asked[one.weights] = {
-            name.removeprefix(_WEIGHT): f"{weight:g}" for name, weight in weights.items() if weight > 0
-        }
+        asked[one.weights] = {name.removeprefix(_WEIGHT): f"{weight:g}" for name, weight in weights.items()}
     request = kind(sources=(str(path),), **asked)
     words = ["steelyard", one.name, path.name, *_words(known, asked)]
     answered: Callable[[Any, str], tuple[Any, Answer]] = _named(one.answered)
@@ -215,7 +219,7 @@ def key_of(one: Decision, form: Sequence[Field]) -> tuple[Any, ...]:
 def _is_shown(field: RequestField, one: Decision) -> bool:
     is_file = field.type is Path or field.part is Path
     # A curve is a file that a browser must not name.
-    return field.name not in _LEFT and not is_file and field.name not in ("curves", one.weights)
+    return field.name not in _LEFT and not is_file and field.name != "curves"
 
 
 def _names(context: Context) -> list[str]:
@@ -230,6 +234,13 @@ def _path(context: Context, name: str) -> Path:
     if name != RUNS:
         raise UsageError(f"there is no table {name[:80]!r}")
     return context.settings.root
+
+
+def _counted(given: Mapping[str, str], results: Sequence[str], one: Decision) -> list[str]:
+    """Return the results that count: those that are named, else all of the table."""
+    text = next((given[name] for name in one.results if given.get(name)), "")
+    named = [part for line in text.splitlines() for each in line.split(",") if (part := each.strip())]
+    return [result for result in results if result in named] if named else list(results)
 
 
 def _of_choices(made: Field, words: Sequence[str]) -> Field:

@@ -65,7 +65,7 @@ def page(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> 
         raise NotThereError("no store is served: start the server with --store")
     form = form_of(one, query)
     action = f"{HERE}/{quote(name)}"
-    if missing := [field.title for field in form if _is_required(one, field) and not field.value]:
+    if missing := _missing(one, form):
         about = f"Fill in {' and '.join(missing)}, then press Ask."
         said = Answer(one.name, _about(one), [], lines=[about], eyebrow="fleet")
         return answer_page(said, HERE, form=form, action=action, submit="Ask")
@@ -87,6 +87,8 @@ def document(context: Context, *, name: str, query: Mapping[str, Sequence[str]])
     if context.settings.store is None:
         raise NotThereError("no store is served: start the server with --store")
     form = form_of(one, query)
+    if missing := _missing(one, form):
+        raise UsageError(f"{one.name} needs {' and '.join(missing)}")
     job = context.jobs.begin(
         _key(one, form), f"fleet {one.name}", HERE, lambda watch: ask(context, one, form, watch)
     )
@@ -156,6 +158,11 @@ def _period(first: str | None, last: str | None) -> list[str]:
 
 def _key(one: Query, form: Sequence[Field]) -> tuple[Any, ...]:
     return (one.name, *((field.name, field.value) for field in form))
+
+
+def _missing(one: Query, form: Sequence[Field]) -> list[str]:
+    """Return the fields that a query needs and an address lacks."""
+    return [field.title for field in form if _is_required(one, field) and not field.value]
 
 
 def _is_required(one: Query, field: Field) -> bool:

@@ -129,7 +129,7 @@ def so_far(known: Watched) -> list[SoFar]:
     seen = known.seen
     finished = seen.measured + seen.measured_errors
     if not finished:
-        return [SoFar("incomplete", "none", "nothing was measured yet, and what is before it is not judged")]
+        return [SoFar("", "", "nothing is judged before the measure phase")]
     errors = f"{seen.measured_errors:,} of {finished:,} finished requests failed"
     found = [_judged("errors", seen.measured_errors / finished, errors)]
     if known.steady is not None:

@@ -11,8 +11,19 @@
       if (range.dataset.name) range.name = range.dataset.name;
       if (output) output.textContent = range.value;
       clearTimeout(timer);
-      timer = setTimeout(() => range.form.requestSubmit(), 400);
+      timer = setTimeout(() => {
+        sessionStorage.setItem("moved", JSON.stringify([location.pathname, range.id, scrollY]));
+        range.form.requestSubmit();
+      }, 400);
     });
+  }
+
+  // Whoever moves a slider by keyboard goes on where the page was, also where an answer had to be waited for.
+  const moved = JSON.parse(sessionStorage.getItem("moved") || "null");
+  if (moved && moved[0] === location.pathname && !document.querySelector("[data-job]")) {
+    sessionStorage.removeItem("moved");
+    const range = document.getElementById(moved[1]);
+    if (range) { range.focus({ preventScroll: true }); scrollTo(0, moved[2]); }
   }
 
   // What is empty or as it is anyway is not part of the address.

@@ -1,0 +1,134 @@
+"""Questions to a store and to tables: nothing is written, and what is asked for is what is answered."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from steelyard.cli.fleet.registry import queries
+from steelyard.web.pages.decide import DECISIONS
+from tests.calling import call
+from tests.fleet.simulated import simulated_store
+from tests.web.serving import Served, changed_runs, served
+
+TWO = "machine,web_per_s,kv_per_s\nA,1000,1000\nB,1070,1000\nC,1000,1105\n"
+MANY = "machine," + ",".join(f"r{at}_per_s" for at in range(14)) + "\n"
+MANY += "".join(f"m{at}," + ",".join(str(1000 + at * other) for other in range(14)) + "\n" for at in range(4))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp("store") / "store"
+    shutil.copytree(simulated_store(machines=12, days=1, platforms=2, clusters=1, step_s=120), copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("served")
+    changed_runs(folder / "runs", 12)
+    (folder / "two.csv").write_text(TWO)
+    (folder / "many.csv").write_text(MANY)
+    tables = [word for name in ("two", "many") for word in ("--table", str(folder / f"{name}.csv"))]
+    with served(folder / "runs", "--store", str(store), *tables) as made:
+        yield made
+
+
+def files(folder: Path) -> dict[str, int]:
+    return {
+        str(path.relative_to(folder)): path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def test_no_question_writes_to_the_store(server: Served, store: Path) -> None:
+    before = files(store)
+    assert server.get("/fleet/cpi/specs?write=yes").status == 400
+    answer = server.get("/api/v1/fleet/cpi/specs?write=yes")
+    assert (answer.status, json.loads(answer.data)["error"]) == (
+        400,
+        "fleet cpi specs has no option 'write'",
+    )
+    described = server.json("/api/v1/openapi.json")["paths"]
+    for name in queries():
+        path = f"/api/v1/fleet/{quote(name.replace(' ', '/'))}"
+        flags = [
+            one["name"]
+            for one in described[path]["get"]["parameters"]
+            if one["schema"].get("enum") == ["yes", "no"]
+        ]
+        assert server.get(f"{path}?{urlencode(dict.fromkeys(flags, 'yes'))}").status < 500, name
+    assert files(store) == before
+
+
+@pytest.mark.parametrize("name", ["diff", "rue"])
+def test_a_query_without_what_it_needs_says_so(server: Served, name: str) -> None:
+    answer = server.get(f"/api/v1/fleet/{name}")
+    assert answer.status == 400
+    assert json.loads(answer.data)["error"].startswith(f"{name} needs ")
+
+
+def test_a_weight_of_nothing_counts_nothing(server: Served, tmp_path: Path) -> None:
+    (tmp_path / "two.csv").write_text(TWO)
+    for weights in ("kv_per_s=0", "web_per_s=0", "kv_per_s=0.5"):
+        name, _, value = weights.partition("=")
+        theirs = json.loads(call("choose", str(tmp_path / "two.csv"), "--weight", weights, "--json").stdout)
+        mine = server.json(f"/api/v1/decide/choose?tables=two.csv&{urlencode({f'weight:{name}': value})}")
+        assert [one["name"] for one in mine["machines"]] == [one["name"] for one in theirs["machines"]]
+        assert mine["workloads"] == theirs["workloads"]
+    nothing = "weight%3Akv_per_s=0&weight%3Aweb_per_s=0"
+    assert (
+        "weights are 0"
+        in json.loads(server.get(f"/api/v1/decide/choose?tables=two.csv&{nothing}").data)["error"]
+    )
+
+
+def test_a_table_of_many_results_has_weights_too(server: Served) -> None:
+    all_of_them = server.text("/decide/choose?tables=many.csv")
+    assert 'name="weights"' in all_of_them
+    assert 'name="weight:' not in all_of_them
+    two = server.text("/decide/choose?tables=many.csv&workloads=r3_per_s,r5_per_s")
+    assert two.count('name="weight:') == 2
+    weighed = server.json("/api/v1/decide/choose?tables=many.csv&weights=r3_per_s=5")
+    assert max(one["weight"] for one in weighed["workloads"]) == pytest.approx(5 / 18)
+
+
+def test_openapi_has_the_parameters_that_the_server_takes(server: Served) -> None:
+    paths = server.json("/api/v1/openapi.json")["paths"]
+    values = {"number": "1", "array": "x", "string": "x"}
+    for path, methods in paths.items():
+        parameters = methods["get"]["parameters"]
+        assert parameters or path == "/api/v1/fleet/summary", path
+        # A query may take long whatever it is asked.
+        if "{" in path or "/fleet/" in path:
+            continue
+        for one in parameters:
+            kind = one["schema"]
+            value = kind["enum"][0] if "enum" in kind else values[kind["type"]]
+            said = server.get(f"{path}?{urlencode({one['name']: value})}").data.decode()
+            assert "has no option" not in said, (path, one["name"])
+    needed = {one["name"] for one in paths["/api/v1/compare"]["get"]["parameters"] if one["required"]}
+    assert needed == {"run"}
+    by_name = {one["name"]: one for one in paths["/api/v1/fleet/top"]["get"]["parameters"]}
+    assert {"from", "to", "by", "rows"} <= set(by_name)
+    assert by_name["rows"]["schema"]["type"] == "number"
+    assert by_name["rows"]["description"]
+    assert "rules" not in by_name
+    for name, one in DECISIONS.items():
+        given = {each["name"] for each in paths[f"/api/v1/decide/{name}"]["get"]["parameters"]}
+        assert {"tables", *one.first} <= given
+
+
+def test_a_trend_of_nothing_is_refused_and_points_say_what_orders_them(server: Served) -> None:
+    found = server.json("/api/v1/trends?benchmark=tao")
+    assert {point["kernel"] for point in found["points"]} == {"6.9.1", "6.10.0"}
+    assert all(point["version"] and "nightly" in point["tags"] for point in found["points"])
+    for wrong, says in (("by=bogus", "is none of"), ("metric=nope", "metric 'nope'")):
+        answer = server.get(f"/api/v1/trends?benchmark=tao&{wrong}")
+        assert answer.status == 400
+        assert says in json.loads(answer.data)["error"]
+    assert server.get("/api/v1/trends?benchmark=nope&metric=requests_per_s").status == 400
