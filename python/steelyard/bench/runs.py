@@ -9,14 +9,20 @@ Not here: writing runs (``manifest``), and drawing them (``report``).
 """
 
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 
-from steelyard._base import RecordError, UsageError
+from steelyard._base import RecordError, UsageError, open_regular, read_at_most, read_regular
 from steelyard.bench.identity import gone
 from steelyard.bench.manifest import MANIFEST, SUITE
 from steelyard.bench.parameters import nearest
 from steelyard.records import Run, RunStatus
 from steelyard.records import read as read_record
+
+_BEGIN = re.compile(rb'"realtime_ns"\s*:\s*(\d{1,19})(?=\D)')
+"""The first such time of a record is that of its clock."""
+_BEGINNING_BYTES = 8 << 10
 
 
 def load(directory: Path, proc: Path = Path("/proc")) -> Run:
@@ -66,15 +72,31 @@ def _runs(out: Path) -> list[Path]:
     return alone + [path.parent for suite in suites(out) for path in suite.glob(f"*/{MANIFEST}")]
 
 
+def _begin_ns(directory: Path) -> int:
+    """Return when a run or suite began, in ns since 1970; of a record that does not say, when it was written.
+
+    Names do not say it: folders are renamed, and copied beside others.
+    """
+    for record in (directory / MANIFEST, directory / SUITE):
+        with suppress(RecordError, OSError):
+            with open_regular(record) as file:
+                # The time stands near the beginning, and ten thousand records may have to be looked at.
+                found = _BEGIN.search(read_at_most(file, _BEGINNING_BYTES))
+            found = found or _BEGIN.search(read_regular(record))
+            return int(found[1]) if found else record.stat().st_mtime_ns
+    return 0
+
+
 def find(name: str, out: Path) -> Path:
     """Return the directory of the run or suite ``name``: a path, an id under ``out``, or ``latest``.
 
-    The latest is a suite where the last command ran one, and not the last of its members.
+    The latest is the one that began last: a suite where the last command ran one, and not the last of its
+    members.
     Raises UsageError when there is none.
     """
     whole = outermost(out)
     if name == "latest" and whole:
-        return whole[-1]
+        return max(whole, key=lambda path: (_begin_ns(path), path.name))
     for candidate in (Path(name), out / name):
         directory = candidate.parent if candidate.name in (MANIFEST, SUITE) else candidate
         # Whatever stands in the manifest's place: reading it says what is wrong with it.

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from steelyard.bench.progress import Silence
 from steelyard.bench.request import RunRequest
 from steelyard.records import Clock, Cpus, Level, LoadResult, RunStatus, Series, read
 from tests.bench.conftest import BUSY
+from tests.web.serving import many_runs
 
 SETTLED = {
     "memory": "8MiB",
@@ -220,3 +222,23 @@ def test_a_failed_run_keeps_no_result_and_its_last_phase_open(manifest):
     assert (run.status, run.status_reason) == (RunStatus.INCOMPLETE, "the server was killed")
     assert run.phases[-1].end_ns is None
     assert list(manifest.directory.iterdir()) == [manifest.directory / "run.json"]
+
+
+def test_the_latest_is_the_run_that_began_last(tmp_path: Path) -> None:
+    many_runs(tmp_path, 40)
+    # The first of them is the newest, whatever the names say; text about times is no time.
+    newest = tmp_path / "tao-000000"
+    assert runs.find("latest", tmp_path) == newest
+    renamed = newest.rename(tmp_path / "aaa")
+    record = json.loads((renamed / "run.json").read_text())
+    record["tags"] = ['"realtime_ns": 1'] * 1000
+    (renamed / "run.json").write_text(json.dumps(record))
+    assert runs.find("latest", tmp_path) == renamed
+    # Of a record that says nothing, when it was written.
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "run.json").write_text("{")
+    os.utime(broken / "run.json", (1, 1))
+    assert runs.find("latest", tmp_path) == renamed
+    os.utime(broken / "run.json", (4e9, 4e9))
+    assert runs.find("latest", tmp_path) == broken
