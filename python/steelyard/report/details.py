@@ -7,13 +7,14 @@ import json
 import math
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Run
 from steelyard.report import format as fmt
-from steelyard.report.answer import Block, Cell, Column, Figure, Section, Table, table
+from steelyard.report.answer import Block, Cell, Column, Figure, Section, Table, measured, table
 from steelyard.report.checks import bounds_text
 from steelyard.report.machine.table import machine_groups
 from steelyard.report.metrics import metric_name, metric_text
@@ -56,7 +57,7 @@ def details(data: ReportData) -> list[Section]:
     return [*found, Section("details", "Details", tuple(blocks))]
 
 
-def _closed(title: str, rows: Sequence[Sequence[str]], caption: str = "") -> list[Table]:
+def _closed(title: str, rows: Sequence[Sequence[str | Cell]], caption: str = "") -> list[Table]:
     """Return a closed table of names and texts, none without a row."""
     return [table(_PAIR, rows, title=title, caption=caption, closed=True)] if rows else []
 
@@ -72,7 +73,7 @@ def _checks(checks: Sequence[Check]) -> Table:
     rows = []
     for check in checks:
         level = check.level.value
-        figure = Cell(fmt.quantity(check.value, check.unit), fmt.raw(check.value, check.unit))
+        figure = measured(check.value, check.unit)
         word = Cell("passed" if level == "valid" else level, level=level, is_text=True)
         rows.append((check.id, word, check.claim, figure, bounds_text(check)))
     return table(columns, rows)
@@ -117,10 +118,7 @@ def _parameters(run: Run) -> list[Table]:
     rows = [
         (
             name,
-            Cell(
-                _parameter(parameter.value, parameter.unit),
-                f"{json.dumps(parameter.value)}{' ' + parameter.unit if parameter.unit else ''}",
-            ),
+            _parameter(parameter.value, parameter.unit),
             _SOURCE_WORDS.get(parameter.source, parameter.source),
         )
         for name, parameter in run.parameters.items()
@@ -149,7 +147,15 @@ def _instances(run: Run) -> Table:
     return table(columns, rows, title="Instances", closed=True)
 
 
-def _parameter(value: JsonValue, unit: str | None) -> str:
+def _parameter(value: JsonValue, unit: str | None) -> Cell:
+    text = _parameter_text(value, unit)
+    raw = f"{json.dumps(value)}{f' {unit}' if unit else ''}"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return measured(value, unit, text=text, raw=raw)
+    return Cell(text, raw)
+
+
+def _parameter_text(value: JsonValue, unit: str | None) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float) and math.isfinite(value):
@@ -165,8 +171,8 @@ def _phases(run: Run) -> list[Table]:
     rows = [
         (
             phase.name,
-            fmt.duration(phase.begin_ns - first) if phase.begin_ns > first else "0",
-            "not ended" if phase.end_ns is None else fmt.duration(phase.end_ns - phase.begin_ns),
+            measured(phase.begin_ns - first, "ns", text="" if phase.begin_ns > first else "0"),
+            "not ended" if phase.end_ns is None else measured(phase.end_ns - phase.begin_ns, "ns"),
         )
         for phase in run.phases
     ]
@@ -224,7 +230,7 @@ def _busiest(data: ReportData) -> list[Table]:
     return [table(columns, rows, title=title, caption=caption, closed=True)] if rows else []
 
 
-def _rows(name: str, value: JsonValue, depth: int = 0) -> Iterator[tuple[str, str]]:
+def _rows(name: str, value: JsonValue, depth: int = 0) -> Iterator[tuple[str, str | Cell]]:
     """Yield a hook's output, a row for each value, named by its path."""
     if isinstance(value, dict) and value and depth < _DEPTH:
         for key, part in value.items():
@@ -233,34 +239,41 @@ def _rows(name: str, value: JsonValue, depth: int = 0) -> Iterator[tuple[str, st
     yield name, _plain(value)
 
 
-def _plain(value: JsonValue) -> str:
+def _plain(value: JsonValue) -> str | Cell:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, float):
-        return fmt.significant(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return _text_of(measured(value, "1", text=fmt.significant(value)))
+    if isinstance(value, int):
+        return _text_of(measured(value, "1", text=json.dumps(value)))
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _cost(data: ReportData) -> list[tuple[str, str]]:
+def _text_of(one: Cell) -> Cell:
+    """Return a figure as a column of texts has it."""
+    return replace(one, is_text=True)
+
+
+def _cost(data: ReportData) -> list[tuple[str, str | Cell]]:
     metadata = data.metadata
     if metadata is None:
         return []
-    rows = [
-        ("interval", fmt.duration(metadata.interval_ns) if metadata.interval_ns else "back to back"),
-        ("ticks", fmt.count(metadata.ticks)),
-        ("missed ticks", fmt.count(metadata.missed_ticks)),
+    interval_ns = metadata.interval_ns
+    rows: list[tuple[str, str | Cell]] = [
+        ("interval", _text_of(measured(interval_ns, "ns")) if interval_ns else "back to back"),
+        ("ticks", _text_of(measured(metadata.ticks, "1"))),
+        ("missed ticks", _text_of(measured(metadata.missed_ticks, "1"))),
         ("ended by", metadata.end_reason or "none: the recorder was stopped"),
     ]
     if metadata.cost is not None:
         cost = metadata.cost
-        rows.append(("CPU time", fmt.duration((cost.cpu_user_s + cost.cpu_system_s) * 1e9)))
-        rows.append(("CPU time per tick", fmt.duration(cost.cpu_per_tick_ns)))
+        used_s = cost.cpu_user_s + cost.cpu_system_s
+        rows.append(("CPU time", _text_of(measured(used_s, "s"))))
+        rows.append(("CPU time per tick", _text_of(measured(cost.cpu_per_tick_ns, "ns"))))
         if metadata.end_ns is not None and metadata.end_ns > metadata.begin_ns:
             wall = (metadata.end_ns - metadata.begin_ns) / 1e9
-            rows.append(
-                ("share of one CPU", fmt.quantity((cost.cpu_user_s + cost.cpu_system_s) / wall, "ratio"))
-            )
-        rows.append(("largest resident size", fmt.quantity(cost.rss_max_bytes, "bytes")))
+            rows.append(("share of one CPU", _text_of(measured(used_s / wall, "ratio"))))
+        rows.append(("largest resident size", _text_of(measured(cost.rss_max_bytes, "bytes"))))
     failed = [(source.name, source.failed_reads) for source in metadata.sources if source.failed_reads]
-    rows += [(f"failed reads of {name}", fmt.count(count)) for name, count in failed]
+    rows += [(f"failed reads of {name}", _text_of(measured(count, "1"))) for name, count in failed]
     return rows

@@ -21,7 +21,19 @@ from steelyard.analyze.operations.progress import Progress
 from steelyard.analyze.operations.telemetry_correlation import Correlates
 from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Floats, Section, Table, Timeline, Trace, absent, grid
+from steelyard.report.answer import (
+    Cell,
+    Floats,
+    Section,
+    Table,
+    Timeline,
+    Trace,
+    absent,
+    grid,
+    measured,
+    span,
+    written,
+)
 from steelyard.report.model import ReportData
 from steelyard.report.workload_charts import seconds, window_of
 
@@ -135,7 +147,7 @@ def _gauges(data: ReportData, operations: Operations) -> list[Timeline]:
 def _figure(name: str, quantity: Quantity, note: str = "", *, unit: str | None = None) -> tuple[Cell, ...]:
     return (
         Cell(name),
-        Cell(fmt.quantity(quantity.value, unit or quantity.unit), fmt.raw(quantity.value, quantity.unit)),
+        measured(quantity.value, unit or quantity.unit),
         Cell(quantity.missing or note, is_text=True),
     )
 
@@ -179,7 +191,7 @@ def _series(operations: Operations) -> list[Table]:
     rows = tuple(
         (
             Cell(series.name or "without labels"),
-            Cell(fmt.quantity(rate.value, "1/s"), fmt.raw(rate.value, "1/s")),
+            measured(rate.value, "1/s"),
             Cell(rate.missing or "", bar=None if not whole or rate.value is None else rate.value / whole),
         )
         for series, rate in rates[:_ROWS_AT_MOST]
@@ -195,7 +207,7 @@ def _phases(operations: Operations) -> list[Table]:
     rows = tuple(
         (
             Cell(phase.name),
-            Cell(fmt.quantity(rate.value, "1/s"), fmt.raw(rate.value, "1/s")),
+            measured(rate.value, "1/s"),
             Cell(rate.missing or "", is_text=True),
         )
         for phase, rate in operations.phases
@@ -209,9 +221,9 @@ def _moving(correlates: Correlates | None) -> list[Table]:
     rows = tuple(
         (
             Cell(correlate.name),
-            Cell(f"{correlate.r:.2f}", repr(correlate.r)),
-            Cell(f"{correlate.low:.2f} .. {correlate.high:.2f}"),
-            Cell(f"{correlate.effective_pairs:.0f} of {correlate.pairs}", repr(correlate.effective_pairs)),
+            measured(correlate.r, "1", text=f"{correlate.r:.2f}", raw=repr(correlate.r)),
+            span(f"{correlate.low:.2f} .. {correlate.high:.2f}", correlate.low, correlate.high),
+            written(f"{correlate.effective_pairs:.0f} of {correlate.pairs}", correlate.effective_pairs),
             Cell(correlate.claim, is_text=True),
         )
         for correlate in correlates.found[:_ROWS_AT_MOST]
@@ -230,7 +242,7 @@ def _sources(operations: Operations) -> Table:
             Cell(source.name),
             Cell(source.given, is_text=True),
             Cell("; ".join(part for part in (source.missing, *source.notes) if part), is_text=True),
-            Cell(fmt.MISSING if source.cpu_s is None else fmt.duration(source.cpu_s * 1e9)),
+            measured(source.cpu_s, "s"),
         )
         for source in operations.sources
     )

@@ -8,8 +8,7 @@ Not here: metrics of the run (``bench.cassandra.metrics``).
 from steelyard.benchmarks.cassandra.stack.garbage import Pause, pauses_of
 from steelyard.benchmarks.cassandra.stack.node import GC_LOG
 from steelyard.benchmarks.cassandra.stack.profile import ProfileSetting, load_profile
-from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, grid
+from steelyard.report.answer import Cell, Section, grid, measured
 from steelyard.report.bench.operation_table import operation_section
 from steelyard.report.model import ReportData
 from steelyard.report.sections import load_sections
@@ -61,10 +60,10 @@ def _garbage(data: ReportData) -> Section | None:
     rows = tuple(
         (
             Cell(kind),
-            Cell(fmt.count(len(of_kind))),
-            Cell(fmt.duration(sum(pause.duration_ns for pause in of_kind))),
-            Cell(fmt.duration(max(pause.duration_ns for pause in of_kind))),
-            Cell(fmt.quantity(max(pause.used_bytes for pause in of_kind), "bytes")),
+            measured(len(of_kind), "1"),
+            measured(sum(pause.duration_ns for pause in of_kind), "ns"),
+            measured(max(pause.duration_ns for pause in of_kind), "ns"),
+            measured(max(pause.used_bytes for pause in of_kind), "bytes"),
         )
         for kind, of_kind in sorted(kinds.items())
     )

@@ -5,8 +5,7 @@ In: `ReportData` of a run of ``django`` or ``social``. Out: `Section`s; what can
 Not here: metrics of the run (``bench.stack.django.metrics``).
 """
 
-from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, grid
+from steelyard.report.answer import Cell, Section, grid, measured
 from steelyard.report.bench.operation_table import operation_section
 from steelyard.report.model import ReportData
 from steelyard.report.sections import load_sections
@@ -27,7 +26,7 @@ def _servers(data: ReportData) -> Section | None:
         metric = metrics.get(f"{name}_cpu_share_ratio")
         if metric is not None:
             share = metric.value
-            rows.append((Cell(name), Cell(fmt.quantity(share, "ratio"), "" if share is None else str(share))))
+            rows.append((Cell(name), measured(share, "ratio")))
     if not rows:
         return None
     table = grid(("server", "share of the servers' CPU time"), tuple(rows))

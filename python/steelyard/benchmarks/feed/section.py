@@ -26,6 +26,7 @@ from steelyard.report.answer import (
     Timeline,
     absent,
     grid,
+    measured,
 )
 from steelyard.report.model import ReportData
 from steelyard.report.sections import load_sections
@@ -269,15 +270,15 @@ def _probe(number: int, probe: CapacityProbe, name: str) -> tuple[Cell, ...]:
     due = probe.throughput_per_s / achieved if achieved else None
     return (
         Cell(str(number)),
-        Cell(fmt.significant(probe.rate_per_s), repr(probe.rate_per_s)),
-        Cell(fmt.MISSING if due is None else fmt.significant(due), repr(due)),
-        Cell(fmt.significant(probe.throughput_per_s), repr(probe.throughput_per_s)),
-        Cell(fmt.quantity(achieved, "ratio"), repr(achieved)),
-        Cell(fmt.quantity(known, "ns"), fmt.raw(known, "ns")),
-        Cell(fmt.count(probe.requests.errors)),
-        Cell(fmt.quantity(probe.busy_ratio, "ratio"), repr(probe.busy_ratio)),
+        measured(probe.rate_per_s, "1/s", text=fmt.significant(probe.rate_per_s)),
+        measured(due, "1/s", text="" if due is None else fmt.significant(due)),
+        measured(probe.throughput_per_s, "1/s", text=fmt.significant(probe.throughput_per_s)),
+        measured(achieved, "ratio"),
+        measured(known, "ns"),
+        measured(probe.requests.errors, "1"),
+        measured(probe.busy_ratio, "ratio"),
         Cell(word, f"probability {probe.met_probability:.3f}", level=level),
-        Cell(fmt.quantity(float(probe.end_ns - probe.begin_ns), "ns")),
+        measured(float(probe.end_ns - probe.begin_ns), "ns"),
         Cell(_PURPOSES.get(probe.purpose, probe.purpose), is_text=True),
     )
 
@@ -314,7 +315,7 @@ def _stage_table(caption: str, wall: dict[str, float], cpu: dict[str, float], re
     def cells(ns: float, whole: float) -> tuple[Cell, Cell]:
         mean = ns / requests
         share = ns / whole if whole else None
-        return Cell(fmt.quantity(mean, "ns"), fmt.raw(mean, "ns")), Cell(fmt.quantity(share, "ratio"))
+        return measured(mean, "ns"), measured(share, "ratio")
 
     rows = [
         (Cell(name.replace("_", " ")), *cells(ns, wall_whole), *cells(cpu.get(name, 0.0), cpu_whole))
@@ -337,9 +338,9 @@ def _instances(searches: Sequence[CapacityResult]) -> Table:
         rows.append(
             (
                 Cell(str(number)),
-                Cell(fmt.quantity(search.estimate_per_s, "1/s"), fmt.raw(search.estimate_per_s, "1/s")),
-                Cell(fmt.quantity(low, "1/s"), fmt.raw(low, "1/s")),
-                Cell(fmt.quantity(high, "1/s"), fmt.raw(high, "1/s")),
+                measured(search.estimate_per_s, "1/s"),
+                measured(low, "1/s"),
+                measured(high, "1/s"),
             )
         )
     return grid(("instance", "requests/s at the objective", "from", "to"), tuple(rows))

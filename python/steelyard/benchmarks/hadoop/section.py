@@ -10,8 +10,7 @@ import numpy as np
 
 from steelyard._base import SteelyardError, read_regular
 from steelyard.benchmarks.hadoop.benchmark import ROUNDS
-from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, Timeline, Trace, absent, grid
+from steelyard.report.answer import Cell, Section, Timeline, Trace, absent, grid, measured
 from steelyard.report.model import ReportData
 from steelyard.report.running import running
 from steelyard.report.workload_charts import seconds, window_of
@@ -88,7 +87,7 @@ def _running(data: ReportData, rounds: list[dict[str, Any]]) -> Timeline:
 
 
 def _figure(value: float | None, unit: str) -> Cell:
-    return Cell(fmt.quantity(value, unit), fmt.raw(value, unit))
+    return measured(value, unit)
 
 
 def _row(round_name: str, name: str, phase: dict[str, Any], slots: int) -> tuple[Cell, ...]:
@@ -98,7 +97,7 @@ def _row(round_name: str, name: str, phase: dict[str, Any], slots: int) -> tuple
     return (
         Cell(round_name),
         Cell(_words(name), is_text=True),
-        Cell(fmt.duration(length_ns), str(length_ns)),
+        measured(length_ns, "ns"),
         _figure(phase["tasks"], "1"),
         _figure(phase["input_records"], "1"),
         _figure(phase["input_bytes"], "bytes"),

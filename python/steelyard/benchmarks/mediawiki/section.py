@@ -13,7 +13,7 @@ from typing import Any
 from steelyard._base import RecordError, read_regular
 from steelyard.records import Metric
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Chart, Section, Table, Timeline, grid
+from steelyard.report.answer import Cell, Chart, Section, Table, Timeline, grid, measured
 from steelyard.report.bench.operation_table import operation_section
 from steelyard.report.model import ReportData
 from steelyard.report.sections import load_sections
@@ -83,7 +83,7 @@ def _cell(metric: Metric | None) -> Cell:
         return Cell("–")
     if metric.value is None:
         return Cell("–", metric.missing or "")
-    return Cell(fmt.quantity(metric.value, metric.unit), fmt.raw(metric.value, metric.unit))
+    return measured(metric.value, metric.unit)
 
 
 def _servers(metrics: Mapping[str, Metric]) -> Table:
@@ -112,7 +112,7 @@ def _stores(metrics: Mapping[str, Metric]) -> Table:
         metric = metrics.get(name)
         if metric is None or metric.value is None:
             return _cell(metric)
-        return Cell(fmt.significant(metric.value), repr(metric.value))
+        return measured(metric.value, metric.unit, text=fmt.significant(metric.value))
 
     rows = (
         (

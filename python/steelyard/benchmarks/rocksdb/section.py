@@ -6,8 +6,7 @@ In: `ReportData` of a run of ``rocksdb``. Out: `Section`s.
 import numpy as np
 
 from steelyard.benchmarks.rocksdb.output import rates
-from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, Timeline, Trace, absent, grid
+from steelyard.report.answer import Cell, Section, Timeline, Trace, absent, grid, measured
 from steelyard.report.model import ReportData
 from steelyard.report.workload_charts import window_of
 
@@ -44,6 +43,6 @@ def _row(data: ReportData, step: str) -> tuple[Cell, ...]:
     def cell(metric: str) -> Cell:
         found = data.run.metrics.get(f"{step}_{metric}")
         value, unit = (found.value, found.unit) if found is not None else (None, None)
-        return Cell(fmt.quantity(value, unit), fmt.raw(value, unit))
+        return measured(value, unit)
 
     return (Cell(step), cell("per_s"), cell("p50_ns"), cell("p99_ns"), cell("cpu_per_operation_ns"))

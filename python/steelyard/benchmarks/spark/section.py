@@ -10,8 +10,7 @@ import numpy as np
 
 from steelyard._base import SteelyardError, read_regular
 from steelyard.benchmarks.spark.metrics import STEPS
-from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, Timeline, Trace, absent, grid
+from steelyard.report.answer import Cell, Section, Timeline, Trace, absent, grid, measured
 from steelyard.report.model import ReportData
 from steelyard.report.running import running
 from steelyard.report.workload_charts import seconds, window_of
@@ -111,7 +110,7 @@ def _did(host: str, executors: str, did: dict[str, Any]) -> tuple[Cell, ...]:
 
 
 def _figure(value: float | None, unit: str) -> Cell:
-    return Cell(fmt.quantity(value, unit), fmt.raw(value, unit))
+    return measured(value, unit)
 
 
 def _stages(data: ReportData) -> dict[str, Any]:
@@ -149,7 +148,7 @@ def _row(query: str, step: str, stage: dict[str, Any], slots: int) -> tuple[Cell
     return (
         Cell(query),
         Cell(_WORDS[step], is_text=True),
-        Cell(fmt.duration(length_ns), str(length_ns)),
+        measured(length_ns, "ns"),
         _figure(stage["tasks"], "1"),
         _figure(stage["read_rows"], "1"),
         _figure(stage["read_bytes"], "bytes"),

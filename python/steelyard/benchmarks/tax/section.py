@@ -6,13 +6,14 @@ Not here: how the figures were made (``crates/tax``), and their scores.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from steelyard._base import SteelyardError
 from steelyard.decide.score import Score
 from steelyard.records import TaxBenchmark, TaxMeasure, TaxResult, TaxScore, read
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, Table, absent, grid
+from steelyard.report.answer import Cell, Section, Table, absent, grid, measured
 from steelyard.stats.intervals import geometric_mean
 
 if TYPE_CHECKING:
@@ -70,9 +71,11 @@ def _category(name: str, result: TaxResult, score: float | None) -> tuple[Cell, 
         Cell(name),
         Cell(str(len(rows))),
         *_category_rate(name, result.score_all),
-        _NONE if score is None else Cell(f"{fmt.significant(score)}×", f"{score}"),
+        _NONE if score is None else measured(score, "ratio", text=f"{fmt.significant(score)}×"),
         *_category_rate(name, result.score_one),
-        _NONE if scaling is None else Cell(f"{fmt.quantity(scaling, 'ratio')}{some}", f"{scaling}"),
+        _NONE
+        if scaling is None
+        else measured(scaling, "ratio", text=f"{fmt.quantity(scaling, 'ratio')}{some}"),
         _NONE if scaling is None else Cell("", bar=scaling),
     )
 
@@ -81,7 +84,7 @@ def _category_rate(name: str, score: TaxScore | None) -> tuple[Cell, Cell]:
     part = score.categories.get(name) if score is not None else None
     if part is None:
         return _NONE, _NONE
-    rate = Cell(fmt.quantity(part.rate_per_s, "1/s"), f"{part.rate_per_s} 1/s")
+    rate = measured(part.rate_per_s, "1/s")
     return rate, _interval(part.rate_per_s, part.interval_low_per_s, part.interval_high_per_s, "1/s")
 
 
@@ -90,7 +93,8 @@ def _interval(value: float, low: float | None, high: float | None, unit: str) ->
     if low is None or high is None:
         return Cell("–", "too few rounds for an interval")
     below, above = 100 * (low / value - 1), 100 * (high / value - 1)
-    return Cell(f"{below:+.1f} {above:+.1f} %".replace("-", "−"), f"{low} to {high} {unit}")
+    text = f"{below:+.1f} {above:+.1f} %".replace("-", "−")
+    return measured(None, unit, text=text, raw=f"{low} to {high} {unit}", low=low, high=high)
 
 
 def _benchmarks(result: TaxResult) -> Section:
@@ -142,16 +146,16 @@ def _row(row: TaxBenchmark, *, packed: bool) -> tuple[Cell, ...]:
     disturbed = sum(measure.disturbed for measure in measures)
     share = Cell("–", "it waits itself, so that its switches are its own") if row.waits else _NONE
     if batches and not row.waits:
-        share = Cell(fmt.quantity(disturbed / batches, "ratio"), f"{disturbed} of {batches} batches")
+        share = measured(disturbed / batches, "ratio", raw=f"{disturbed} of {batches} batches")
     cells = [Cell(row.name, f"{row.operation}{size}")]
     cells += [*_measure(row.one, row.missing), *_measure(row.all, row.missing)]
     if row.scaling_ratio is None:
         cells += [_NONE, share]
     else:
-        cells += [Cell(fmt.quantity(row.scaling_ratio, "ratio"), f"{row.scaling_ratio}"), share]
+        cells += [measured(row.scaling_ratio, "ratio"), share]
     if packed:
         ratio = row.compressed_ratio
-        cells.append(_NONE if ratio is None else Cell(fmt.quantity(ratio, "ratio"), f"{ratio}"))
+        cells.append(_NONE if ratio is None else measured(ratio, "ratio"))
     return tuple(cells)
 
 
@@ -160,9 +164,9 @@ def _measure(measure: TaxMeasure | None, missing: str | None) -> tuple[Cell, Cel
         return Cell("–", missing or "not requested"), _NONE, _NONE
     interval = _interval(measure.time_ns, measure.interval_low_ns, measure.interval_high_ns, "ns")
     if measure.wide:
-        interval = Cell(interval.text, f"{interval.raw}: wide", level="suspect")
+        interval = replace(interval, raw=f"{interval.raw}: wide", level="suspect")
     if measure.rate_bytes_per_s is not None:
-        rate = Cell(fmt.quantity(measure.rate_bytes_per_s, "bytes/s"), f"{measure.rate_bytes_per_s} bytes/s")
+        rate = measured(measure.rate_bytes_per_s, "bytes/s")
     else:
-        rate = Cell(fmt.quantity(measure.rate_per_s, "1/s"), f"{measure.rate_per_s} 1/s")
-    return Cell(fmt.quantity(measure.time_ns, "ns"), f"{measure.time_ns} ns"), interval, rate
+        rate = measured(measure.rate_per_s, "1/s")
+    return measured(measure.time_ns, "ns"), interval, rate

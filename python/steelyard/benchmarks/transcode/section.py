@@ -13,7 +13,7 @@ from steelyard.benchmarks.transcode.metrics import bits_per_pixel, cell, cells, 
 from steelyard.benchmarks.transcode.record import KindRecord, TranscodeResult
 from steelyard.records import read
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Chart, Section, Series, absent, grid
+from steelyard.report.answer import Cell, Chart, Section, Series, absent, grid, measured
 
 if TYPE_CHECKING:
     from steelyard.report.model import ReportData
@@ -102,7 +102,7 @@ class _Point:
             _cell(self.bits, "1", self.missing),
             _cell(self.psnr, "dB", self.missing),
             _cell(self.ssim, "1", self.missing),
-            Cell(fmt.count(self.jobs)),
+            measured(self.jobs, "1"),
         )
 
 
@@ -165,7 +165,7 @@ def _kind(kind: KindRecord, cpus: int) -> tuple[Cell, ...]:
         Cell(kind.quality),
         Cell(str(kind.rung)),
         Cell(kind.clip, is_text=True),
-        Cell(fmt.count(kind.frames)),
+        measured(kind.frames, "1"),
         _cell(time_s, "s", kind.missing),
         _cell(cpu_s, "s", kind.missing),
         _cell(speed, "1/s", kind.missing),
@@ -182,7 +182,7 @@ def _clips(result: TranscodeResult) -> Section:
         (
             Cell(clip.name),
             Cell(f"{clip.width}x{clip.height}"),
-            Cell(fmt.count(clip.frames)),
+            measured(clip.frames, "1"),
             _NONE if clip.sha256 is None else Cell(clip.sha256[:12], clip.sha256, is_text=True),
         )
         for clip in result.clips
@@ -193,7 +193,7 @@ def _clips(result: TranscodeResult) -> Section:
 def _cell(value: float | None, unit: str, missing: str | None) -> Cell:
     if value is None:
         return Cell("–", missing or "not measured")
-    return Cell(fmt.quantity(value, unit), fmt.raw(value, unit))
+    return measured(value, unit)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -175,6 +175,30 @@ def written(text: str, value: float, low: float | None = None, high: float | Non
     return Cell(text, raw, figure=Figure(value, low, high))
 
 
+def measured(
+    value: float | None,
+    unit: str | None,
+    *,
+    text: str = "",
+    raw: str = "",
+    missing: str = "",
+    low: float | None = None,
+    high: float | None = None,
+) -> Cell:
+    """Return a quantity in a unit of its own, for a column that has several; a dash where there is none.
+
+    ``text`` and ``raw`` replace what its unit would have it written as.
+
+    >>> measured(0.25, "ratio").text, measured(0.25, "ratio").figure.unit, measured(None, "ns").figure
+    ('25.0\u202f%', 'ratio', None)
+    """
+    if value is not None and not math.isfinite(value):
+        value = None
+    known = value is not None or low is not None or high is not None
+    figure = Figure(value, low, high, missing, unit or "1") if known or missing else None
+    return Cell(text or fmt.quantity(value, unit), raw or missing or fmt.raw(value, unit), figure=figure)
+
+
 def span(text: str, low: float, high: float) -> Cell:
     """Return an interval without a middle, written as ``text``."""
     return Cell(text, f"{low!r} to {high!r}", figure=Figure(None, low, high))

@@ -6,7 +6,7 @@ In: `ReportData` of a run whose load did several operations. Out: a `Section`, N
 from steelyard._base import SteelyardError
 from steelyard.records import LoadOperations, LoadResult, read
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Section, grid
+from steelyard.report.answer import Cell, Section, grid, measured
 from steelyard.report.model import ReportData
 
 _PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
@@ -34,10 +34,10 @@ def _row(name: str, counts: LoadOperations, seconds: float, total: int) -> tuple
     rate = counts.completed / seconds
     cells = [
         Cell(name.replace("_", " ")),
-        Cell(fmt.quantity(rate, "1/s"), str(rate)),
-        Cell(fmt.quantity(counts.completed / total if total else None, "ratio")),
+        measured(rate, "1/s"),
+        measured(counts.completed / total if total else None, "ratio"),
     ]
     for level in _PERCENTILES:
         number = None if counts.response is None else getattr(counts.response, f"{level}_ns")
-        cells.append(Cell(fmt.quantity(number, "ns"), "" if number is None else str(number)))
+        cells.append(measured(number, "ns"))
     return tuple(cells)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from steelyard.report import format as fmt
 from steelyard.report import runs
-from steelyard.report.answer import Cell, Column, Section, table
+from steelyard.report.answer import Cell, Column, Section, measured, table
 from steelyard.report.metrics import metric_name, metric_text, metric_unit
 from steelyard.report.model import ReportData
 
@@ -30,10 +30,9 @@ def repeats(data: ReportData, *, is_beside: bool = True) -> Section | None:
             (
                 Cell(f"{index} (this run)" if is_here else index, href=link),
                 Cell(runs.word_of(sibling.run), level=runs.level_of(sibling.run), is_text=True),
-                Cell(
-                    metric_text(name, metric) if name and metric else fmt.MISSING,
-                    fmt.raw(value, metric.unit) if metric else "no result",
-                ),
+                measured(value, metric.unit, text=metric_text(name, metric))
+                if name and metric
+                else Cell(fmt.MISSING, "no result"),
                 Cell("", bar=0.0 if value is None or not most else max(0.0, value / most)),
             )
         )

@@ -134,7 +134,7 @@ def _row(name: str, lines: Mapping[str, Mapping[str, Line]]) -> tuple[Cell, ...]
     found = [of_side.get(name) for of_side in lines.values()]
     known = [line for line in found if line is not None and not line.is_missing]
     note = next((line.note for line in (known or found) if line is not None), "")
-    cells = (Cell(fmt.MISSING) if line is None else Cell(line.text, line.raw) for line in found)
+    cells = (Cell(fmt.MISSING) if line is None else line.cell for line in found)
     return (Cell(name), *cells, Cell(note, is_text=True))
 
 
@@ -163,7 +163,7 @@ def _lines(data: ReportData, use: CounterUse) -> Iterator[tuple[str, Line]]:
             raw = fmt.raw(metric.value, metric.unit)
             lacking = metric.value is None
             note = (metric.missing or "withheld") if lacking else metric.meaning
-            yield name, Line(name, text, raw, note, lacking)
+            yield name, Line(name, text, raw, note, lacking, metric.value, metric.unit)
     yield from _tree_lines(use)
 
 
@@ -182,7 +182,7 @@ def _words(name: str) -> str:
 def _figure(name: str, value: float | None, unit: str, note: str, missing: str | None) -> Line:
     lacking = value is None
     why = (missing or "not recorded") if lacking else note
-    return Line(name, fmt.quantity(value, unit), fmt.raw(value, unit), why, lacking)
+    return Line(name, fmt.quantity(value, unit), fmt.raw(value, unit), why, lacking, value, unit)
 
 
 def _tree_lines(use: CounterUse) -> Iterator[tuple[str, Line]]:
@@ -196,7 +196,9 @@ def _tree_lines(use: CounterUse) -> Iterator[tuple[str, Line]]:
             name = f"{indent}{node_words(each.name)}"
             lacking = each.ratio is None and each.low == 0 and each.high == 1
             note = (each.missing or "withheld") if lacking else each.meaning
-            yield name, Line(name, node_text(each), repr(each.ratio), note, lacking)
+            ends = (None, None) if lacking else (each.low, each.high)
+            text, raw = node_text(each), repr(each.ratio)
+            yield name, Line(name, text, raw, note, lacking, each.ratio, "ratio", *ends)
 
 
 def _profiled(data: ReportData) -> Section:

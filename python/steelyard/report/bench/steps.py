@@ -12,8 +12,18 @@ from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.pressure.intensities import Intensities, intensities
 from steelyard.bench.load.merge import merged
 from steelyard.records import IntervalRow, LoadResult, read
-from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Chart, Floats, Section, Series, Timeline, Trace, absent, grid
+from steelyard.report.answer import (
+    Cell,
+    Chart,
+    Floats,
+    Section,
+    Series,
+    Timeline,
+    Trace,
+    absent,
+    grid,
+    measured,
+)
 from steelyard.report.characterize.table import PART_WORDS
 from steelyard.report.model import ReportData
 from steelyard.report.workload_charts import PERCENTILES_NOTE, curve, percentiles, seconds, window_of
@@ -52,7 +62,7 @@ def _row(name: str, length_ns: int, conditions: Conditions, parts: Intensities) 
     pressing = [PART_WORDS[part.part] for part in parts.parts() if part.is_pressure_point]
     return (
         Cell(name),
-        Cell(fmt.duration(length_ns), str(length_ns)),
+        measured(length_ns, "ns"),
         _figure(use.busy_ratio if use else None, "ratio"),
         _figure(use.kernel_ratio if use else None, "ratio"),
         _figure(use.modes.get("iowait") if use else None, "ratio"),
@@ -69,7 +79,7 @@ def _sum(values: "list[float | None]", devices: object) -> float | None:
 
 
 def _figure(value: float | None, unit: str) -> Cell:
-    return Cell(fmt.quantity(value, unit), fmt.raw(value, unit))
+    return measured(value, unit)
 
 
 def load_sections_by_step(data: ReportData) -> list[Section]:

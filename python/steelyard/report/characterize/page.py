@@ -11,7 +11,7 @@ from steelyard.analyze.pressure.intensities import THRESHOLDS
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.workload import measured_intensities
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Chart, Fragment, Section, Table, Timeline, grid
+from steelyard.report.answer import Cell, Chart, Fragment, Section, Table, Timeline, grid, measured
 from steelyard.report.characterize.table import PART_WORDS, cost_line, time_split
 from steelyard.report.characterize.vmstat import vmstat_sections
 from steelyard.report.counters.sections import sections as counter_sections
@@ -44,7 +44,7 @@ def sections(data: ReportData) -> list[Section]:
 
 
 def _ratio(value: float | None) -> Cell:
-    return Cell(fmt.quantity(value, "ratio"), fmt.raw(value, "ratio"))
+    return measured(value, "ratio")
 
 
 def _pressure(data: ReportData) -> Section:
@@ -153,7 +153,7 @@ def _figures(data: ReportData) -> Table:
     rows = tuple(
         (
             Cell(name),
-            Cell(fmt.quantity(each.value, each.unit), fmt.raw(each.value, each.unit)),
+            measured(each.value, each.unit),
             Cell(each.missing or _NOTES.get(name, ""), is_text=True),
         )
         for name, each in named.items()

@@ -24,6 +24,7 @@ from steelyard.report.answer import (
     Section,
     Series,
     Tile,
+    measured,
     table,
     written,
 )
@@ -63,6 +64,7 @@ def answer(record: Colocation, directory: Path) -> Answer:
         verdict=level,
         eyebrow=f"co-location · {record.tier} · {record.repeats} blocks",
         command=shlex.join(record.command),
+        command_title="Measured by",
         source=f"the runs in {directory}",
     )
 
@@ -230,12 +232,7 @@ def _runs(record: Colocation) -> Section:
             f"{block.index}",
             record.workloads[run.workload].name,
             _WORDS[run.condition],
-            Cell(
-                fmt.MISSING
-                if run.value is None
-                else fmt.quantity(run.value, record.workloads[run.workload].unit or "1"),
-                repr(run.value),
-            ),
+            measured(run.value, record.workloads[run.workload].unit or "1"),
             run.overlap_ratio,
             Cell("no" if run.refused else "yes", run.refused or "", "invalid" if run.refused else "valid"),
             Cell(run.refused or "; ".join(check.claim for check in run.objections), is_text=True),

@@ -16,7 +16,7 @@ from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.operations.power import package_power
 from steelyard.records import Level
 from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Chart, Fragment, Section, Series, Table, grid
+from steelyard.report.answer import Cell, Chart, Fragment, Section, Series, Table, grid, measured
 from steelyard.report.counters.words import (
     Line,
     bounds_text,
@@ -80,9 +80,7 @@ def _law(data: ReportData, use: CounterUse) -> Section:
 
 
 def _lines(columns: tuple[str, str, str], lines: list[Line], caption: str) -> Table:
-    rows = tuple(
-        (Cell(line.name), Cell(line.text, line.raw), Cell(line.note, is_text=True)) for line in lines
-    )
+    rows = tuple((Cell(line.name), line.cell, Cell(line.note, is_text=True)) for line in lines)
     return grid(columns, rows, caption)
 
 
@@ -118,7 +116,14 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
     rows.append(
         (
             Cell("used capacity"),
-            Cell(bounds_text(capacity), f"{capacity.low!r} to {capacity.high!r}"),
+            measured(
+                capacity.quantity.value,
+                capacity.unit,
+                text=bounds_text(capacity),
+                raw=f"{capacity.low!r} to {capacity.high!r}",
+                low=capacity.low,
+                high=capacity.high,
+            ),
             Cell("", bar=capacity.low if capacity.low is not None else 0.0),
             Cell(capacity.missing or placement_words, is_text=True),
         )
@@ -129,7 +134,7 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
     rows.append(
         (
             Cell("effective frequency"),
-            Cell(fmt.quantity(hz.value, "hz"), fmt.raw(hz.value, "hz")),
+            measured(hz.value, "hz"),
             Cell("", is_text=True),
             Cell(hz.missing or source, is_text=True),
         )
@@ -139,7 +144,7 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
 
 
 def _share(value: float) -> Cell:
-    return Cell(fmt.quantity(value, "ratio"), fmt.raw(value, "ratio"))
+    return measured(value, "ratio")
 
 
 def equation(use: CounterUse) -> str:
@@ -225,7 +230,7 @@ def _node_row(node: Node, indent: str) -> tuple[Cell, ...]:
     note = node.meaning if node.ratio is not None else (node.missing or "withheld")
     return (
         Cell(f"{indent}{node_words(node.name)}".replace(" ", "\u00a0")),
-        Cell(node_text(node), raw),
+        measured(node.ratio, "ratio", text=node_text(node), raw=raw, low=node.low, high=node.high),
         Cell(note, is_text=True),
         Cell(", ".join(node.next_events) if node.notable else "", is_text=True),
     )
@@ -306,9 +311,9 @@ def _events(use: CounterUse) -> list[Section]:
         rows.append(
             (
                 Cell(event),
-                Cell(fmt.quantity(total, unit), fmt.raw(total, unit)),
-                Cell(fmt.quantity(per_s, "1/s"), fmt.raw(per_s, "1/s")),
-                Cell(fmt.quantity(share, "ratio"), fmt.raw(share, "ratio")),
+                measured(total, unit),
+                measured(per_s, "1/s"),
+                measured(share, "ratio"),
                 Cell(note, is_text=True),
             )
         )
@@ -349,7 +354,7 @@ def _metrics(use: CounterUse) -> list[Table]:
         (
             Cell(metric.name),
             Cell(metric_text(metric.value, metric.unit), fmt.raw(metric.value, metric.unit)),
-            Cell(fmt.quantity(1.0 if metric.coverage_ratio is None else metric.coverage_ratio, "ratio")),
+            measured(1.0 if metric.coverage_ratio is None else metric.coverage_ratio, "ratio"),
             Cell(metric.meaning, is_text=True),
             Cell((metric.formula or "").replace("\\", ""), is_text=True),
         )

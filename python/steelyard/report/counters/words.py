@@ -16,6 +16,7 @@ from steelyard.analyze.counters.topdown import Node, TopDown
 from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
+from steelyard.report.answer import Cell, measured
 
 NODE_WORDS = {"smt_contention": "SMT contention"}
 
@@ -29,6 +30,16 @@ class Line:
     raw: str
     note: str
     is_missing: bool = False
+    value: float | None = None
+    unit: str = "1"
+    low: float | None = None
+    high: float | None = None
+    """Ends of what is known of it, where its value is not."""
+
+    @property
+    def cell(self) -> Cell:
+        """Return it as a cell of a table of figures with different units."""
+        return measured(self.value, self.unit, text=self.text, raw=self.raw, low=self.low, high=self.high)
 
 
 def node_words(name: str) -> str:
@@ -58,6 +69,8 @@ def _line(name: str, quantity: Quantity, note: str, unit: str | None = None) -> 
         fmt.raw(quantity.value, quantity.unit),
         (quantity.missing or note) if lacking else note,
         lacking,
+        quantity.value,
+        unit or quantity.unit,
     )
 
 
@@ -75,7 +88,17 @@ def bounds_text(bounds: Bounds) -> str:
 def _bounds_line(name: str, bounds: Bounds, note: str) -> Line:
     known = bounds.low is not None
     raw = f"{bounds.low!r} to {bounds.high!r}" if known else "not measured"
-    return Line(name, bounds_text(bounds), raw, note if known else bounds.missing or "not known", not known)
+    return Line(
+        name,
+        bounds_text(bounds),
+        raw,
+        note if known else bounds.missing or "not known",
+        not known,
+        bounds.quantity.value,
+        bounds.unit,
+        bounds.low,
+        bounds.high,
+    )
 
 
 _OF_WHOLE_CPUS = {"CPUs used": "CPUs busy", "operations per CPU-second": "operations per busy CPU-second"}

@@ -5,8 +5,7 @@ In: shares of busy samples. Out: a `Table`, the busiest functions first.
 
 from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.profiles.names import short_function
-from steelyard.report import format as fmt
-from steelyard.report.answer import Cell, Table, grid
+from steelyard.report.answer import Cell, Table, grid, measured
 
 COLUMNS = ("function", "module", "itself", "with callees", "of all")
 
@@ -27,4 +26,4 @@ def functions_table(use: ProfileUse, count: int, caption: str) -> Table:
 
 
 def _ratio(value: float | None) -> Cell:
-    return Cell(fmt.quantity(value, "ratio"), fmt.raw(value, "ratio"))
+    return measured(value, "ratio")

@@ -54,7 +54,13 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "web;main [web]": 3,
         "db;main [db];main [db]": 100,
     }
-    folded(folder / "profiled", stacks, "# hz: 99\n# event: cpu-clock\n", name="profile.folded")
+    write_run(folder / "counted")
+    path = folder / "counted" / "run.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["hooks"] |= {"counters": {"scope": "cpu", "cpu_ratio": 0.0125}, "topdown": {}, "profile": {}}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    for name in ("profiled", "counted"):
+        folded(folder / name, stacks, "# hz: 99\n# event: cpu-clock\n", name="profile.folded")
     return folder
 
 
@@ -66,6 +72,40 @@ def export(out: Path, name: str, to: str, *more: str) -> str:
 
 def run_of(out: Path, name: str = "run-1") -> Run:
     return read(Run, out / name / "run.json")
+
+
+_ROUNDED = re.compile(r"[+-]?[\d.,]+ ?(%|[kMG]|[nµm]?s|([KMG]i?)?B|\w*/s|Hz|[kMG]Hz)?")
+_WORDS = ("Machine", "Processor", "Memory", "System", "Kernel settings")
+"""Tables whose texts an inventory writes."""
+
+
+@pytest.mark.parametrize("name", ["run-1", "profiled", "counted", "suite-1"])
+def test_no_figure_of_a_run_is_left_as_rounded_text(out: Path, name: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(export(out, name, "csv"))))
+    rounded = [
+        row
+        for row in rows
+        if not (row["value"] or row["low"] or row["table"] in _WORDS or row["figure"] == "id")
+        and _ROUNDED.fullmatch(row["note"])
+    ]
+    assert rounded == []
+
+
+def test_figures_of_checks_phases_and_functions_are_exact_with_their_units(out: Path) -> None:
+    run = run_of(out)
+    rows = list(csv.DictReader(io.StringIO(export(out, "run-1", "csv"))))
+    phases = {row["row"]: row for row in rows if row["table"] == "Phases" and row["figure"] == "lasted"}
+    for phase in run.phases:
+        assert phase.end_ns is not None
+        assert float(phases[phase.name]["value"]) == phase.end_ns - phase.begin_ns
+        assert phases[phase.name]["unit"] == "ns"
+    assert run.verdict is not None
+    checks = [row for row in rows if row["table"] == "Checks behind the verdict" and row["figure"] == "value"]
+    values = [(check.value, check.unit or "1") for check in run.verdict.checks if check.value is not None]
+    assert [(float(row["value"]), row["unit"]) for row in checks] == values
+    rows = list(csv.DictReader(io.StringIO(export(out, "counted", "csv"))))
+    shares = {float(row["value"]) for row in rows if row["figure"] == "itself" and row["unit"] == "ratio"}
+    assert 7 / 110 in shares
 
 
 def test_csv_has_every_metric_and_every_figure(out: Path) -> None:
