@@ -11,6 +11,9 @@ from pathlib import Path
 
 from steelyard.catalog.index import Index
 
+_COMMAND = re.compile(r"\bsteelyard [a-z][^\n`.;]*$")
+"""The beginning of a command, of which what follows is an argument."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -51,7 +54,7 @@ class Catalog:
         self.index.close()
 
     def without_root(self, text: str) -> str:
-        """Return a message without where the folders are on this machine."""
+        """Return a message without where the folders are on this machine; commands in it can still be run."""
         root = self.settings.root
         names = dict.fromkeys((root, root.resolve()), "the folder of runs")
         names |= {path: table.name for table in self.settings.tables for path in (table, table.resolve())}
@@ -61,10 +64,14 @@ class Catalog:
         for path in sorted(names, key=lambda path: -len(str(path))):
             if not path.is_absolute() or path == Path("/"):
                 continue
-            before, *parts = re.split(rf"{re.escape(str(path))}(?![\w.-])", text)
+            text, *parts = re.split(rf"{re.escape(str(path))}(?![\w.-])", text)
             is_root = path in (root, root.resolve())
-            # A folder in the root is called by its path there.
-            text = before + "".join(
-                part[1:] if is_root and part[:1] == "/" else names[path] + part for part in parts
-            )
+            for part in parts:
+                if is_root and _COMMAND.search(text):
+                    text += self.settings.runs_name + part
+                elif is_root and part[:1] == "/":
+                    # A folder in the root is called by its path there.
+                    text += part[1:]
+                else:
+                    text += names[path] + part
         return text

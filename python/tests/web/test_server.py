@@ -52,6 +52,13 @@ def test_each_kind_has_its_page(server: Served, records: Path, kind: str, says: 
     assert document["record"]
 
 
+@pytest.mark.parametrize("kind", ["experiment", "tuning", "co-location", "health check"])
+def test_a_command_that_measures_does_not_say_that_it_shows(server: Served, kind: str) -> None:
+    text = server.text(f"/runs/{PATHS[kind]}/report.html")
+    assert "Measured by" in text
+    assert "Shown by" not in text
+
+
 def test_our_files_are_there_and_no_others(server: Served) -> None:
     text = server.text("/runs/tao-1/report.html")
     named = re.findall(r'(?:src|href)="(/static/[^"]+)"', text)
@@ -269,6 +276,12 @@ def test_words_that_are_also_names_of_folders_are_left_alone(tmp_path: Path) -> 
         ("/data/runs/table.csv: no machine", "table.csv: no machine"),
         ("/data/store: no store", "store: no store"),
         ("/data/storeroom", "/data/storeroom"),
+        ("steelyard run tao --out /data/runs", "steelyard run tao --out runs"),
+        ("steelyard compare /data/runs/a /data/runs/b", "steelyard compare runs/a runs/b"),
+        (
+            "/data/runs/a: run steelyard report latest --runs /data/runs",
+            "a: run steelyard report latest --runs runs",
+        ),
     ],
 )
 def test_messages_do_not_say_where_folders_are(tmp_path: Path, text: str, shown: str) -> None:

@@ -89,6 +89,7 @@ def answer(
         eyebrow=experiment.benchmark or "command",
         cautions=notes(experiment, answers),
         command=command_text(experiment.command),
+        command_title="Measured by",
         source="experiment.json",
     )
 

@@ -73,6 +73,7 @@ def answer(
         eyebrow=" ".join(words)[:80],
         cautions=notes(experiment, answers),
         command=command_text(experiment.command),
+        command_title="Measured by",
         source="experiment.json",
     )
 

@@ -60,6 +60,7 @@ def answer(scaling: Scaling, *, source: str, experiment: Experiment | None = Non
         verdict="the workload cannot use the machine" if limits else "",
         eyebrow=(experiment.benchmark or "command") if experiment is not None else "measured elsewhere",
         command=command_text(experiment.command) if experiment is not None else "",
+        command_title="Measured by",
         source="experiment.json" if experiment is not None else source,
     )
 

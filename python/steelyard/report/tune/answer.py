@@ -47,6 +47,7 @@ def answer(tuning: Tuning) -> Answer:
         eyebrow=tuning.benchmark or ("command" if tuning.live is None else "service"),
         cautions=notes(tuning),
         command=command_text(tuning.command),
+        command_title="Measured by",
         source="tuning.json",
     )
 
