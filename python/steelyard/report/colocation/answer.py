@@ -65,6 +65,7 @@ def answer(record: Colocation, directory: Path) -> Answer:
         eyebrow=f"co-location · {record.tier} · {record.repeats} blocks",
         command=shlex.join(record.command),
         command_title="Measured by",
+        command_title="Measured by",
         source=f"the runs in {directory}",
     )
 
