@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.report.experiment.words import within
 from tests.calling import call
 from tests.experiment.test_curves import answers, experiment, wide
 from tests.experiment.test_experiment import COUNT, record, steelyard
@@ -151,3 +152,9 @@ def test_a_metric_whose_direction_is_not_known_is_no_guardrail(tmp_path: Path) -
     done = call(*words)
     assert done.returncode == 2
     assert "--guard hit_ratio: tao does not say which way is worse" in done.stderr
+
+
+def test_an_interval_has_one_notation() -> None:
+    assert within(1.02, 0.99, 1.05) == "+2.0 % (-1.0 % to +5.0 %)"
+    assert within(2.49, 0.637, 9.71) == "x 2.49 (x 0.637 to x 9.71)"
+    assert within(1.2, 0.9, 2.5) == "x 1.2 (x 0.9 to x 2.5)"

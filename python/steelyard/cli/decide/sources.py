@@ -23,6 +23,7 @@ from steelyard.decide.tables.model import MachineTable
 from steelyard.decide.tables.reading import together
 from steelyard.decide.tables.runs import MachineRun, table_of_runs
 from steelyard.records import Machine, RunStatus
+from steelyard.report.format import several
 
 MACHINE_FILE = "machine.json"
 _FILES = (".csv", ".tsv", ".toml", ".txt", ".xlsx")
@@ -37,6 +38,7 @@ def table_of(request: TableRequest) -> MachineTable:
     files: list[Path] = []
     found: list[MachineRun] = []
     stores: list[MachineTable] = []
+    left: list[str] = []
     for text in request.sources:
         name, path = _split(text)
         if not name and is_store(text):
@@ -51,11 +53,28 @@ def table_of(request: TableRequest) -> MachineTable:
             files.append(path)
         else:
             check_file(path)
-            found += [_run(folder, name) for folder in _folders(path, request.runs)]
+            found += _runs(path, name, request.runs, left)
     tables = [*read_delimited(files, declared), *stores]
     if found:
         tables.append(table_of_runs(found, _metrics(found)).with_attributes(declared.machines))
-    return together(tables, declared)
+    table = together(tables, declared)
+    return table.with_notes([f"{several(len(left), 'run')} left out: {left[0]}"]) if left else table
+
+
+def _runs(path: Path, name: str, out: Path, left: list[str]) -> list[MachineRun]:
+    """Return the runs of a source; of a folder of runs, why some cannot be read goes to ``left``."""
+    folders = _folders(path, out)
+    if not _is_folder_of_runs(path):
+        return [_run(folder, name) for folder in folders]
+    found, before = [], len(left)
+    for folder in folders:
+        try:
+            found.append(_run(folder, name))
+        except SteelyardError as error:
+            left.append(error.message)
+    if not found:
+        raise UsageError(f"{path}: no run in it can be read: {left[before]}", hint="give other runs")
+    return found
 
 
 def check_file(path: Path) -> None:

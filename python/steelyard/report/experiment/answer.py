@@ -102,7 +102,7 @@ def _arms(experiment: Experiment, answers: Sequence[ArmAnswer], curve: Response 
         Column(experiment.factor, is_text=True),
         Column("setting", is_text=True, rank=2),
         Column(metric.name, metric.unit or "1"),
-        Column(f"against {answers[0].base}", "ratio"),
+        Column(f"against {answers[0].base}", "ratio", exported=f"change against {answers[0].base}"),
         *(Column(name, experiment.unit_of(name), rank=1) for name in beside),
         Column("blocks"),
         Column("trials lost", rank=1),
@@ -173,7 +173,7 @@ def _factors(by_factor: Mapping[str, Sequence[ArmAnswer]]) -> tuple[Table, ...]:
     columns = (
         Column("factor", is_text=True),
         Column("level", is_text=True),
-        Column("over all others", "ratio"),
+        Column("over all others", "ratio", exported="change over all others"),
         Column("blocks"),
         Column("outcome", is_text=True, is_answer=True),
     )
@@ -207,7 +207,7 @@ def _guards(experiment: Experiment, answers: Sequence[ArmAnswer]) -> tuple[Table
             guard.name,
             None
             if guard.mean is None
-            else written(fmt.quantity(guard.mean, experiment.unit_of(guard.name)), guard.mean),
+            else measured(guard.mean, experiment.unit_of(guard.name)),
             changed(guard_text(guard, one.base), guard.ratio, guard.low, guard.high, guard.reason),
             None if guard.bound is None else changed(change(guard.bound), guard.bound, None, None),
             guard.blocks,

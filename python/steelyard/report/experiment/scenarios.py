@@ -16,7 +16,7 @@ from steelyard.fleet.numa.locality import Locality
 from steelyard.records.experiment import ExperimentTrial
 from steelyard.report import format as fmt
 from steelyard.report.answer import Answer, Column, Remark, Remarks, Section, table, written
-from steelyard.report.experiment.words import change
+from steelyard.report.experiment.words import change, within
 
 
 def headline(verdict: Verdict) -> str:
@@ -45,7 +45,7 @@ def pair_text(pair: Performance) -> str:
         return fmt.MISSING
     if pair.low is None or pair.high is None:
         return change(pair.ratio)
-    return f"{change(pair.ratio)} ({change(pair.low)} to {change(pair.high)})"
+    return within(pair.ratio, pair.low, pair.high)
 
 
 def proof(trials: Sequence[ExperimentTrial], arm: str) -> str:
@@ -69,7 +69,7 @@ def cost_text(cost: Cost) -> str:
     """Return a cost as a change with its interval."""
     if cost.low is None or cost.high is None:
         return change(cost.ratio)
-    return f"{change(cost.ratio)} ({change(cost.low)} to {change(cost.high)})"
+    return within(cost.ratio, cost.low, cost.high)
 
 
 def production_line(locality: Locality, agreements: Sequence[Agreement]) -> str:

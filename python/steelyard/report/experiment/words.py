@@ -20,12 +20,25 @@ from steelyard.report import format as fmt
 from steelyard.stats.knees import Side
 
 
-def change(ratio: float) -> str:
-    """Return a ratio as a change: 1.02 as +2.0 %, 1.0004 as +0.04 %, 3.1 as x 3.10."""
-    if not 0.5 < ratio < 2:
+def change(ratio: float, *beside: float) -> str:
+    """Return a ratio as a change: 1.02 as +2.0 %, 1.0004 as +0.04 %, 3.1 as x 3.10.
+
+    ``beside`` are others of the same sentence: all of them are written in one way.
+    """
+    if not all(0.5 < each < 2 for each in (ratio, *beside)):
         return f"x {ratio:.3g}"
     percent = (ratio - 1) * 100
     return f"{percent:+.2f} %" if abs(percent) < 1 else f"{percent:+.1f} %"
+
+
+def span_text(low: float, high: float, *beside: float) -> str:
+    """Return the ends of an interval of changes."""
+    return f"{change(low, high, *beside)} to {change(high, low, *beside)}"
+
+
+def within(ratio: float, low: float, high: float) -> str:
+    """Return a change with its interval."""
+    return f"{change(ratio, low, high)} ({span_text(low, high, ratio)})"
 
 
 def ratio_text(answer: ArmAnswer) -> str:
@@ -34,7 +47,7 @@ def ratio_text(answer: ArmAnswer) -> str:
         return fmt.MISSING
     if answer.low is None or answer.high is None:
         return change(answer.ratio)
-    return f"{change(answer.ratio)} ({change(answer.low)} to {change(answer.high)})"
+    return within(answer.ratio, answer.low, answer.high)
 
 
 def guard_text(guard: GuardAnswer, base: str) -> str:
@@ -45,7 +58,7 @@ def guard_text(guard: GuardAnswer, base: str) -> str:
         return f"{change(guard.ratio)} ({change(guard.low)} or more)"
     if guard.ratio is None or guard.low is None or guard.high is None:
         return fmt.MISSING if guard.ratio is None else change(guard.ratio)
-    return f"{change(guard.ratio)} ({change(guard.low)} to {change(guard.high)})"
+    return within(guard.ratio, guard.low, guard.high)
 
 
 def knee_sentence(curve: Response) -> str:
@@ -90,7 +103,8 @@ def sentence(answer: ArmAnswer, experiment: Experiment) -> str:
                 return f"{base} or {name}: undecided, {why}"
             span = more = ""
             if answer.low is not None and answer.high is not None:
-                span = f": {name} is between {change(answer.low)} and {change(answer.high)} beside {base}"
+                ends = span_text(answer.low, answer.high).replace(" to ", " and ")
+                span = f": {name} is between {ends} beside {base}"
             if answer.blocks_needed is not None and answer.blocks_needed > answer.blocks:
                 more = f"; about {answer.blocks_needed:,} blocks would show a difference of {percent}"
             return f"{base} or {name}: undecided{span}{more}{_unequal(answer, experiment)}"
@@ -155,7 +169,7 @@ def _effects_of_order(answer: ArmAnswer, experiment: Experiment) -> list[str]:
             continue
         # A carry-over weighs by a quarter, or half, of itself in the plain ratio of the means.
         if abs(math.log(effect.ratio)) >= math.log1p(experiment.plan.least_effect_ratio) / 2:
-            span = f"{change(effect.low)} to {change(effect.high)}"
+            span = span_text(effect.low, effect.high)
             sure = "" if effect.is_there else ", which may be chance"
             found.append(f"{words} is {change(effect.ratio)} ({span}){sure}: taken out of the answer")
     return found

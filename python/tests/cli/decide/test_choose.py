@@ -138,6 +138,27 @@ def test_runs_of_two_machines_are_weighed_with_stated_prices(tmp_path: Path) -> 
     assert made["orders"][0]["ratio"] > 1
 
 
+def test_runs_of_a_folder_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> None:
+    for name, scale in (("a", 1.0), ("b", 1.4)):
+        write_run(tmp_path / "runs" / name, scale=scale)
+    whole = document("runs", "more.csv", folder=_with_more(tmp_path))
+    assert not [note for note in whole["notes"] if "left out" in note]
+    (tmp_path / "runs" / "b" / "machine.json").write_text('{"kind": "other"}')
+    made = document("runs", "more.csv", folder=_with_more(tmp_path))
+    notes = [note for note in made["notes"] if note.startswith("1 run left out: ")]
+    assert len(notes) == 1
+    assert "machine.json" in notes[0]
+    # One that was named is missed.
+    done = call("choose", "b=runs/b", "more.csv", folder=tmp_path)
+    assert done.returncode != 0
+    assert "machine.json" in done.stderr
+
+
+def _with_more(folder: Path) -> Path:
+    (folder / "more.csv").write_text("machine,requests_per_s\nother,90000\n")
+    return folder
+
+
 def test_machines_whose_runs_are_all_invalid_are_refused_with_the_reason(tmp_path: Path) -> None:
     for name in ("a", "b"):
         invalid = Verdict.of([Check(id="x", level=Level.INVALID, claim="another program used the CPUs")])
