@@ -32,7 +32,9 @@ _LEFT = ("sources", "columns", "runs", "curves")
 
 @dataclass(frozen=True, kw_only=True)
 class _Common:
-    table: Annotated[str, Option(f"Table of machines and results, as describe has it, or {RUNS}.")] = RUNS
+    table: Annotated[
+        str, Option(f"Table of machines and results, as describe has it, or {RUNS}; by default the first.")
+    ] = ""
     cursor: Annotated[str | None, Option("next_cursor of the answer before, for the next page.")] = None
 
 
@@ -43,7 +45,7 @@ def _decision(
 
     def act(context: Context, request: Mapping[str, Any], stop: Stop) -> Reply:
         given = dict(request)
-        table, cursor = given.pop("table", RUNS), given.pop("cursor", None)
+        table, cursor = given.pop("table", "") or context.table_names[0], given.pop("cursor", None)
         source = context.table(table)
         asked = kind(sources=(str(source),), **given)
         shown_by = command_text(["steelyard", name, table, *words(asked, never=("sources",))])

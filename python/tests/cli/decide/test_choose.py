@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from steelyard._base import RecordError, UsageError
+from steelyard.cli.decide import sources
+from steelyard.decide.request import TableRequest
 from steelyard.records import Check, Level, Verdict
 from tests.calling import call
 from tests.cli.suites import write_suite
@@ -139,24 +142,23 @@ def test_runs_of_two_machines_are_weighed_with_stated_prices(tmp_path: Path) -> 
 
 
 def test_runs_of_a_folder_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> None:
-    for name, scale in (("a", 1.0), ("b", 1.4)):
-        write_run(tmp_path / "runs" / name, scale=scale)
-    whole = document("runs", "more.csv", folder=_with_more(tmp_path))
-    assert not [note for note in whole["notes"] if "left out" in note]
+    for name in ("a", "b"):
+        write_run(tmp_path / "runs" / name)
+    whole = sources.table_of(TableRequest(sources=(str(tmp_path / "runs"),)))
+    assert not [note for note in whole.notes if "left out" in note]
     (tmp_path / "runs" / "b" / "machine.json").write_text('{"kind": "other"}')
-    made = document("runs", "more.csv", folder=_with_more(tmp_path))
-    notes = [note for note in made["notes"] if note.startswith("1 run left out: ")]
-    assert len(notes) == 1
-    assert "machine.json" in notes[0]
+    (note,) = [
+        note
+        for note in sources.table_of(TableRequest(sources=(str(tmp_path / "runs"),))).notes
+        if note.startswith("1 run left out: ")
+    ]
+    assert "b/machine.json" in note
     # One that was named is missed.
-    done = call("choose", "b=runs/b", "more.csv", folder=tmp_path)
-    assert done.returncode != 0
-    assert "machine.json" in done.stderr
-
-
-def _with_more(folder: Path) -> Path:
-    (folder / "more.csv").write_text("machine,requests_per_s\nother,90000\n")
-    return folder
+    with pytest.raises(RecordError, match=r"machine\.json"):
+        sources.table_of(TableRequest(sources=(str(tmp_path / "runs" / "b"),)))
+    (tmp_path / "runs" / "a" / "machine.json").write_text('{"kind": "other"}')
+    with pytest.raises(UsageError, match="no run in it can be read"):
+        sources.table_of(TableRequest(sources=(str(tmp_path / "runs"),)))
 
 
 def test_machines_whose_runs_are_all_invalid_are_refused_with_the_reason(tmp_path: Path) -> None:
