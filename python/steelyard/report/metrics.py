@@ -90,7 +90,8 @@ def figure_and_noun(name: str, metric: Metric, benchmark: str = "") -> tuple[str
     text, noun = metric_text(name, metric), metric_name(name, benchmark)
     if metric.unit == "1/h" and text.endswith("/h"):
         return text.removesuffix("/h"), f"{noun.removesuffix(' per hour')}/h"
-    if metric.unit == "1/s" and text.endswith("/s"):
+    # What is called a rate says so already.
+    if metric.unit == "1/s" and text.endswith("/s") and not noun.startswith("rate"):
         counted, at, where = noun.partition(" at ")
         return text.removesuffix("/s"), f"{counted}/s{at}{where}"
     return text, noun

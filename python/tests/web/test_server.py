@@ -14,6 +14,7 @@ import pytest
 from steelyard.catalog.folder import Settings
 from steelyard.catalog.index import Index
 from steelyard.cli.fleet.registry import queries
+from steelyard.report.format import plain
 from steelyard.web.app import make_app
 from steelyard.web.context import Context
 from steelyard.web.security import Policy
@@ -97,6 +98,18 @@ def test_the_list_is_searched_sorted_and_exported(server: Served) -> None:
     assert 'id="compare"' not in server.text("/runs?search=nothing")
     assert "fewer pages" in server.text("/runs?page=7")
     assert server.json("/api/v1/runs?page=x")["error"]
+
+
+def test_a_row_says_which_run_it_is_and_its_result_as_reports_do(server: Served) -> None:
+    text = server.text("/runs?members=yes")
+    named = re.findall(r'<span class="quiet folder">(.*?)</span>', text)
+    assert len(named) == 10
+    assert {"tao-1", "tao-2", "experiment", PATHS["health check"]} <= set(named)
+    results = [plain(one) for one in re.findall(r'class="wide" title="requests_per_s[^>]*>(.*?)</td>', text)]
+    assert sorted(results)[0] == "106 k requests/s"
+    assert not [one for one in results if not re.fullmatch(r"\d+ k requests/s|rate of .* \d+ k/s", one)], (
+        results
+    )
 
 
 def test_runs_are_laid_over_one_another(server: Served) -> None:

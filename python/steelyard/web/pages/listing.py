@@ -12,9 +12,10 @@ from urllib.parse import quote, urlencode
 from steelyard.catalog.entries import Entry
 from steelyard.catalog.fields import Field
 from steelyard.catalog.filters import RunFilter
+from steelyard.records import Metric
 from steelyard.report import format as fmt
 from steelyard.report.folders.kinds import Kind
-from steelyard.report.metrics import metric_name
+from steelyard.report.metrics import headline_text
 from steelyard.report.template import PAGE
 from steelyard.web.context import Context
 from steelyard.web.shell import template_page
@@ -85,8 +86,10 @@ def result_text(entry: Entry) -> str:
     """Return the main result with its name, empty where there is none."""
     if entry.value is None:
         return ""
-    value = fmt.quantity(entry.value, entry.unit or "1")
-    return f"{value} {metric_name(entry.metric, entry.title)}" if entry.metric else value
+    found = Metric(value=entry.value, unit=entry.unit or "1")
+    if not entry.metric:
+        return fmt.quantity(found.value, found.unit)
+    return headline_text(entry.metric, found, entry.title)
 
 
 def _row(entry: Entry) -> dict[str, Any]:
@@ -97,6 +100,8 @@ def _row(entry: Entry) -> dict[str, Any]:
         "path": quote(entry.path),
         "href": address(entry.path),
         "title": entry.title,
+        # Of a member its suite is named beside it.
+        "name": entry.name if entry.parent else entry.path,
         "kind": " ".join(filter(None, (entry.kind, entry.tier))),
         "suite": (entry.parent, address(entry.parent)) if entry.parent else None,
         "level": entry.verdict if is_over else "incomplete",
