@@ -235,6 +235,10 @@ def test_an_experiment_is_made_and_read(tmp_path: Path) -> None:
     assert [arm.name for arm in found.record.arms] == ["a", "b"]
     assert found.record.plan.blocks == 8
     assert steelyard.read(found.folder).record == found.record
+    figures = {one.figure: one for one in found.figures()}
+    assert "against a" not in figures
+    assert figures["change against a"].unit == "ratio"
+    assert figures["blocks"].unit == "1"
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def figures_of(answer: Answer) -> Iterator[tuple[str | float | None, ...]]:
             for row in block.rows:
                 name = ", ".join(filter(None, (clean(cell.text) for cell in row[:heads])))
                 for column, one in zip(block.columns[heads:], row[heads:], strict=True):
-                    named = (title, name, clean(column.name))
+                    named = (title, name, clean(column.exported or column.name))
                     if one.figure is not None:
                         ends = (one.figure.value, one.figure.low, one.figure.high)
                         yield (
@@ -158,7 +158,7 @@ def of_table(table: Table) -> Plain:
         has_ends = any(_ends(one) != ("", "") for one in cells)
         if has_ends:
             columns += [f"{columns[-1]} low", f"{columns[-1]} high"]
-        has_units = any(one.figure is not None and one.figure.unit for one in cells)
+        has_units = any(one.figure is not None and one.figure.unit not in (None, "", "1") for one in cells)
         if has_units:
             columns.append(f"{names[at]} unit")
         for row, one in zip(exact, cells, strict=True):

@@ -34,6 +34,8 @@ class Column:
     is_answer: bool = False
     """Whether it answers the question of its table: it stands beside the row's name on a page, and is never
     left out on a terminal."""
+    exported: str = ""
+    """Its name in exports of figures, where the text of a cell says what the value alone does not."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def cell(value: Any, column: Column) -> Cell:
         if not math.isfinite(value):
             return Cell(fmt.MISSING, "missing", is_text=column.is_text)
         text, raw = fmt.quantity(float(value), column.unit), fmt.raw(float(value), column.unit)
-        return Cell(text, raw, figure=Figure(value))
+        return Cell(text, raw, figure=Figure(value, unit=None if column.unit else "1"))
     return Cell(str(value), is_text=column.is_text)
 
 
@@ -169,10 +171,12 @@ def table_of(heat: Heat) -> Table:
     return table(columns, rows, title=heat.title, caption=heat.note)
 
 
-def written(text: str, value: float, low: float | None = None, high: float | None = None) -> Cell:
+def written(
+    text: str, value: float, low: float | None = None, high: float | None = None, *, unit: str | None = None
+) -> Cell:
     """Return a figure with a text of its own, where that of its column's unit would not do."""
     raw = repr(value) if low is None or high is None else f"{value!r}, {low!r} to {high!r}"
-    return Cell(text, raw, figure=Figure(value, low, high))
+    return Cell(text, raw, figure=Figure(value, low, high, unit=unit))
 
 
 def measured(
@@ -208,6 +212,8 @@ def _figure(one: Figure, column: Column) -> Cell:
     if one.value is None or not math.isfinite(one.value):
         return Cell(fmt.MISSING, one.missing or "missing", is_text=column.is_text, figure=one)
     unit = one.unit or column.unit
+    # Without a unit it is written as a count, and is one.
+    one = one if unit else replace(one, unit="1")
     text = fmt.quantity(one.value, unit)
     raw = fmt.raw(one.value, unit)
     if one.low is None or one.high is None:

@@ -65,7 +65,6 @@ def answer(record: Colocation, directory: Path) -> Answer:
         eyebrow=f"co-location · {record.tier} · {record.repeats} blocks",
         command=shlex.join(record.command),
         command_title="Measured by",
-        command_title="Measured by",
         source=f"the runs in {directory}",
     )
 

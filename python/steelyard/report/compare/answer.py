@@ -14,7 +14,17 @@ from steelyard.analyze.comparison import ProfileChange, ResultDifference, RunCom
 from steelyard.analyze.suite_comparison import SuiteComparison
 from steelyard.records import Run
 from steelyard.report import format as fmt
-from steelyard.report.answer import Answer, Block, Cell, Column, Figure, Notes, Section, table, written
+from steelyard.report.answer import (
+    Answer,
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Notes,
+    Section,
+    measured,
+    table,
+)
 from steelyard.report.compare.counters import counter_blocks
 from steelyard.report.metrics import metric_name, metric_text
 
@@ -96,12 +106,14 @@ def _members(comparison: SuiteComparison) -> Section:
 
 def _in_unit(value: float | None, unit: str | None) -> Cell | None:
     """Return a figure of a metric, whose unit is not its column's."""
-    return None if value is None else written(fmt.quantity(value, unit or "1"), value)
+    return None if value is None else measured(value, unit)
 
 
 def _of_metric(name: str, run: Run) -> Cell:
     metric = run.metrics[name]
-    return Cell(metric_text(name, metric), figure=Figure(metric.value, missing=metric.missing or ""))
+    return Cell(
+        metric_text(name, metric), figure=Figure(metric.value, missing=metric.missing or "", unit=metric.unit)
+    )
 
 
 def run_sections(runs: tuple[Run, Run], comparison: RunComparison) -> list[Section]:

@@ -40,17 +40,17 @@ def counter_blocks(counters: CounterComparison, *, has_own_cost: bool = False) -
         (
             f"top-down {node_words(slot.name)}",
             "of slots",
-            written(_share(slot.a_ratio), slot.a_ratio),
-            written(_share(slot.b_ratio), slot.b_ratio),
+            written(_share(slot.a_ratio), slot.a_ratio, unit="ratio"),
+            written(_share(slot.b_ratio), slot.b_ratio, unit="ratio"),
             None,
         )
         for slot in counters.slots
     ]
     for event in counters.events:
-        sides = (written(fmt.significant(side), side) for side in (event.a, event.b))
+        sides = (written(fmt.significant(side), side, unit=event.unit or "1") for side in (event.a, event.b))
         rows.append((event.name, event.unit, *sides, event.ratio))
     for one in counters.metrics:
-        left, right = (written(metric_text(side, one.unit), side) for side in (one.a, one.b))
+        left, right = (written(metric_text(side, one.unit), side, unit=one.unit) for side in (one.a, one.b))
         unit = one.unit if one.same_formula else f"{one.unit}, by different formulas"
         rows.append((one.name, unit, left, right, one.ratio))
     if rows:
@@ -79,7 +79,7 @@ def _work(counters: CounterComparison, *, has_own_cost: bool) -> list[tuple[Any,
             continue
         left, right = (each.value for each in pair)
         if left is not None and right is not None:
-            texts = (written(figure(Quantity(side, "1")), side) for side in (left, right))
+            texts = (written(figure(Quantity(side, "1")), side, unit="1") for side in (left, right))
             rows.append((name, "", *texts, right / left if left else None))
     return rows
 
@@ -117,13 +117,15 @@ def _word(name: str, *, whole: bool) -> str:
 
 
 def _of(quantity: Quantity) -> Cell:
-    return Cell(figure(quantity), figure=Figure(quantity.value, missing=quantity.missing or ""))
+    return Cell(
+        figure(quantity), figure=Figure(quantity.value, missing=quantity.missing or "", unit=quantity.unit)
+    )
 
 
 def _factor(quantity: Quantity) -> Cell | Figure:
     if quantity.value is None:
         return Figure(missing=quantity.missing or "")
-    return written(f"{fmt.significant(quantity.value)} x", quantity.value)
+    return written(f"{fmt.significant(quantity.value)} x", quantity.value, unit="ratio")
 
 
 def _share(ratio: float) -> str:

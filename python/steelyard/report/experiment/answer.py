@@ -13,7 +13,6 @@ from steelyard.experiment.answers import values_by_arm
 from steelyard.experiment.outcomes import ArmAnswer, GuardOutcome, Outcome
 from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
-from steelyard.report import format as fmt
 from steelyard.report.answer import (
     Answer,
     Band,
@@ -26,8 +25,8 @@ from steelyard.report.answer import (
     Section,
     Series,
     Table,
+    measured,
     table,
-    written,
 )
 from steelyard.report.experiment.words import (
     base_mean,
@@ -205,9 +204,7 @@ def _guards(experiment: Experiment, answers: Sequence[ArmAnswer]) -> tuple[Table
         (
             one.arm,
             guard.name,
-            None
-            if guard.mean is None
-            else measured(guard.mean, experiment.unit_of(guard.name)),
+            None if guard.mean is None else measured(guard.mean, experiment.unit_of(guard.name)),
             changed(guard_text(guard, one.base), guard.ratio, guard.low, guard.high, guard.reason),
             None if guard.bound is None else changed(change(guard.bound), guard.bound, None, None),
             guard.blocks,

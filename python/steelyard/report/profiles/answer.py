@@ -228,8 +228,12 @@ def _differences(one: DiffTable, names: tuple[str, str], result: ProfileDiff) ->
         Column("answer", is_text=True, is_answer=True),
         Column(names[0], "ratio"),
         Column(names[1], "ratio"),
-        Column("difference, points", "ratio"),
-        *((Column("interval"),) if result.basis == RUNS else ()),
+        Column("difference, points", "ratio", exported="difference of shares"),
+        *(
+            (Column("interval", "ratio", exported="interval of the difference of shares"),)
+            if result.basis == RUNS
+            else ()
+        ),
         *((Column("module", is_text=True, rank=1),) if has_modules else ()),
     )
     rows = []

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.metrics.v1.metrics_pb2 import DataPointFlags, MetricsData
 
-from steelyard import telemetry
+from steelyard import open_store, telemetry
 from steelyard._base import executable
 from steelyard.analyze.health.comparison import compare
 from steelyard.analyze.profiles.folded import read_folded
@@ -35,6 +35,7 @@ from steelyard.telemetry.engine import fetch
 from tests.calling import call
 from tests.cli.suites import write_suite
 from tests.cli.test_documents import hold
+from tests.fleet.simulated import simulated_store
 from tests.folded import folded
 from tests.report.pages_of_answers import GOLDEN
 from tests.report.runs import run_record, write_run
@@ -106,6 +107,15 @@ def test_figures_of_checks_phases_and_functions_are_exact_with_their_units(out: 
     rows = list(csv.DictReader(io.StringIO(export(out, "counted", "csv"))))
     shares = {float(row["value"]) for row in rows if row["figure"] == "itself" and row["unit"] == "ratio"}
     assert 7 / 110 in shares
+
+
+def test_a_difference_of_shares_is_a_ratio() -> None:
+    store = simulated_store(machines=12, days=1, platforms=2, clusters=1, step_s=120)
+    with open_store(store) as fleet:
+        days = {"a": "to=2026-03-02T12:00", "b": "from=2026-03-02T12:00"}
+        found = [one for one in fleet.diff(**days).figures() if one.figure == "difference of shares"]
+    assert found
+    assert {one.unit for one in found} == {"ratio"}
 
 
 def test_csv_has_every_metric_and_every_figure(out: Path) -> None:
