@@ -27,7 +27,9 @@ def metrics_text(runs: Sequence[ExportedRun]) -> str:
             else:
                 samples.setdefault((name, metric.unit), []).append(Sample(labels, metric.value, time_s))
     families = [
-        Family(f"steelyard_{name}", f"{metric_name(name)} of a run.", found, unit)
+        Family(
+            f"steelyard_{name}", f"Metric of a run: {metric_name(name)} ({name} in run.json).", found, unit
+        )
         for (name, unit), found in samples.items()
     ]
     return open_metrics(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _UNITS = {
     "s": ("s", "seconds", 1.0),
-    "ns": ("ns", "seconds", 1e-9),
+    "ns": ("ns", "seconds", 1e9),
     "bytes": ("bytes", "bytes", 1.0),
     "ratio": ("ratio", "ratio", 1.0),
     "1/s": ("per_s", "per_second", 1.0),
@@ -25,7 +25,7 @@ _UNITS = {
     "celsius": ("celsius", "celsius", 1.0),
 }
 """Of a unit of records: the end of names that have it, the word that a family's name must end with, and how
-many of that word's units it is."""
+many of it are one of that word's unit: dividing leaves the shortest text exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,11 @@ def open_metrics(families: Iterable[Family]) -> str:
         samples = [sample for sample in family.samples if math.isfinite(sample.value)]
         if not samples:
             continue
-        ending, word, factor = _UNITS.get(family.unit, ("", "", 1.0))
+        ending, word, divisor = _UNITS.get(family.unit, ("", "", 1.0))
         name = _name(family.name)
+        if name.endswith("_cpu_s"):
+            # A rate by CPU time, whose name has its unit already: it is none by the clock.
+            name, word = f"{name.removesuffix('_s')}_second", ""
         if word:
             name = f"{name.removesuffix(f'_{ending}').removesuffix(f'_{word}')}_{word}"
         lines.append(f"# TYPE {name} gauge")
@@ -78,8 +81,12 @@ def open_metrics(families: Iterable[Family]) -> str:
         for sample in samples:
             labels = ",".join(f'{_name(key)}="{_escaped(value)}"' for key, value in sample.labels.items())
             time = "" if sample.time_s is None else f" {sample.time_s:.3f}"
-            lines.append(f"{name}{{{labels}}} {sample.value * factor:.17g}{time}")
+            lines.append(f"{name}{{{labels}}} {_number(sample.value / divisor)}{time}")
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e16 else repr(value)
 
 
 def _name(text: str) -> str:

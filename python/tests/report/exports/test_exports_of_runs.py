@@ -28,6 +28,7 @@ from steelyard.bench import runs as of_bench
 from steelyard.bench.health.check import save_comparison
 from steelyard.records import HealthResult, LoadResult, Run, RunStatus, read
 from steelyard.report.answer.delimited import FIGURES, figures_of
+from steelyard.report.exports.open_metrics import Family, Sample, open_metrics
 from steelyard.report.folders.answers import answer_of
 from steelyard.report.model import gather
 from steelyard.report.profiles.pprof import pprof
@@ -449,3 +450,10 @@ def test_a_run_is_named_as_by_report(out: Path) -> None:
         assert export(out, name, "csv") == export(out, "run-1", "csv")
     assert of_bench.find("latest", out).name == "suite-1"
     assert export(out, "latest", "otlp") == export(out, "suite-1", "otlp")
+
+
+def test_openmetrics_divides_and_names_rates_by_cpu_time_once() -> None:
+    nanoseconds = Family("steelyard_p99_ns", "p99.", [Sample({}, 7679999.0)], "ns")
+    assert "steelyard_p99_seconds{} 0.007679999\n" in open_metrics([nanoseconds])
+    by_cpu = Family("steelyard_requests_per_server_cpu_s", "x", [Sample({}, 1.5)], "1/s")
+    assert "\nsteelyard_requests_per_server_cpu_second{} 1.5\n" in open_metrics([by_cpu])
