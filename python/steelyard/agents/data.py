@@ -111,7 +111,7 @@ def said(answer: Answer) -> dict[str, Any]:
     parts = {
         "title": answer.title,
         "heading": answer.heading,
-        "verdict": answer.verdict or answer.level,
+        "verdict": (answer.verdict or answer.level or "").lower(),
         "reasons": remarks,
         "lines": [line for line in answer.lines if line],
         "cautions": list(answer.cautions),

@@ -84,6 +84,9 @@ class Tool:
         _check_size(one.name, value)
         if one.is_repeated and not one.is_mapping and isinstance(value, str):
             value = [value]
+        if one.type is str and isinstance(value, int | float) and not isinstance(value, bool):
+            # Quantities are texts, since they may have a unit: a number is one without.
+            value = repr(value)
         if one.type is str and not isinstance(value, str):
             raise UsageError(f"{one.name}: not a text but {_kind(value)}")
         found = read_value(one, one.name, value)

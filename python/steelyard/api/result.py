@@ -90,7 +90,7 @@ class Result(Generic[T]):
         """Return one line: what it is, and its answer. The record is in ``result``."""
         from steelyard.report.answer.delimited import clean
 
-        verdict = self.answer.verdict or self.answer.level
+        verdict = (self.answer.verdict or self.answer.level or "").lower()
         said = f"{self.heading}, {verdict}" if verdict else self.heading
         return f"<{type(self).__name__} of {clean(self.answer.title)}: {clean(said)}>"
 

@@ -114,7 +114,13 @@ def test_runs_are_listed_explained_and_compared(out: Path) -> None:
         assert (heavy["evidence"][0]["bound"], heavy["evidence"][0]["unit"]) == (0.4, "ratio")
         checks = await agent.pages("explain_run", "checks", path="run-1", part="checks")
         assert [one["id"] for one in checks] == [one.id for one in run.verdict.checks] if run.verdict else []
-        assert "is no run" not in str(await agent.data("explain_run", path="suite-1"))
+        suite = await agent.data("explain_run", path="suite-1")
+        listed_suite = next(one for one in listed["folders"] if one["path"] == "suite-1")
+        assert (suite["kind"], suite["verdict"]) == (listed_suite["kind"], "suspect")
+        assert [(one["path"], one["verdict"]) for one in suite["members"]] == [
+            ("suite-1/feed-1", "suspect"),
+            ("suite-1/tao-1", "suspect"),
+        ]
         assert "only a run has findings" in await agent.error("explain_run", path="suite-1", part="findings")
         compared = await agent.data("compare_runs", paths=["run-1", "run-2"])
         assert "run-1" in str(compared)
@@ -324,3 +330,11 @@ def test_arguments_of_any_type_are_read_or_refused(data: st.DataObject) -> None:
     arguments = data.draw(st.dictionaries(names, VALUES, max_size=4))
     with contextlib.suppress(UsageError):
         one.read(arguments)
+
+
+def test_a_number_given_for_a_quantity_is_its_text() -> None:
+    size = tools(allow_run=False)["size"]
+    assert size.read({"table": "servers.csv", "demand": 1e6})["demand"] == "1000000.0"
+    assert size.read({"table": "servers.csv", "demand": 5000})["demand"] == "5000"
+    with pytest.raises(UsageError, match="not a text but a truth value"):
+        size.read({"table": "servers.csv", "demand": True})

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
-from steelyard._base import ResultSaysNoError, UsageError
+from steelyard._base import ResultSaysNoError, SteelyardError, UsageError
 from steelyard._base.documents import as_document
 from steelyard._base.request import Option
 from steelyard.agents import data
@@ -18,7 +19,8 @@ from steelyard.agents.context import Context, Stop
 from steelyard.agents.tool import Reply, tool
 from steelyard.catalog.entries import Entry
 from steelyard.catalog.filters import ORDERS, PAGE_ROWS, RunFilter
-from steelyard.records import Run
+from steelyard.records import Run, Suite, read
+from steelyard.report.folders.kinds import Kind, kind_of
 
 Cursor = Annotated[str | None, Option("next_cursor of the answer before, for the next page.")]
 _PARTS = ("summary", "figures", "findings", "checks")
@@ -123,8 +125,10 @@ def explain_run(context: Context, request: ExplainRequest, stop: Stop) -> Reply:
         raise UsageError("a summary has one page", hint="part figures has pages")
     if request.part == "summary":
         said = answer_of(folder)
-        found = {**data.said(said), "kind": type(record).__name__.lower()}
+        found = {**data.said(said), "kind": str(kind_of(folder))}
         found |= _summary(context, request.path, run) if run is not None else {}
+        if isinstance(record, Suite):
+            found["members"] = _members(folder, request.path)
         found["figures_in_all"] = len(list(figures_of(said)))
         return Reply(context.quoted({"path": request.path, **found}))
     if request.part == "figures":
@@ -164,6 +168,21 @@ def _summary(context: Context, path: str, run: Run) -> dict[str, Any]:
             {"rule": one.rule, "claim": one.claim, "next_step": one.next_step} for one in findings[:_FINDINGS]
         ]
     return found
+
+
+def _members(folder: Path, path: str) -> list[dict[str, Any]]:
+    """Return the runs of a suite, each with the path that other tools take."""
+    folders = [one for one in sorted(folder.iterdir()) if kind_of(one) is Kind.RUN]
+    return [{"path": f"{path}/{one.name}", **_member(one)} for one in folders]
+
+
+def _member(folder: Path) -> dict[str, Any]:
+    try:
+        run = read(Run, folder / Kind.RUN.record)
+    except SteelyardError as error:
+        return {"missing": error.message}
+    verdict = run.verdict.level.value if run.verdict is not None else run.status.value
+    return {"benchmark": run.benchmark, "verdict": verdict}
 
 
 def _findings(context: Context, path: str) -> list[Any]:
