@@ -115,8 +115,11 @@ def capital(text: str) -> str:
 
     >>> capital("there is no such page"), capital("servers.csv: no column"), capital("web_1k is missing")
     ('There is no such page', 'servers.csv: no column', 'web_1k is missing')
+    >>> capital("fleet: not a store")
+    'fleet: not a store'
     """
-    first = text.split(maxsplit=1)[0].rstrip(".,:;") if text.strip() else ""
+    # Before a colon stands what the sentence is about, by its name.
+    first = text.split(maxsplit=1)[0].rstrip(".,;") if text.strip() else ""
     return f"{text[:1].upper()}{text[1:]}" if first.isalpha() else text
 
 

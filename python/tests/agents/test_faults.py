@@ -255,11 +255,12 @@ def test_words_that_are_also_names_of_folders_are_left_alone(
 ) -> None:
     write_run(tmp_path / "runs" / "run-1", without=("telemetry", "cache_stats"))
     (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "steelyard-store.json").write_text("{")
     monkeypatch.chdir(tmp_path)
 
     async def say(agent: Agent) -> None:
         assert "two to 8 runs are compared" in await agent.error("compare_runs", paths=["run-1"])
-        assert "STORE: not a store" in await agent.error("fleet_query", name="top")
+        assert "STORE/steelyard-store.json cannot be read" in await agent.error("fleet_query", name="top")
 
     converse("runs", "--store", "store", say=say)
 

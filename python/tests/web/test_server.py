@@ -264,6 +264,7 @@ def test_names_of_several_machines_stand_in_their_order(tmp_path: Path) -> None:
 def test_words_that_are_also_names_of_folders_are_left_alone(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a")
     (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "steelyard-store.json").write_text("{")
     (tmp_path / "table.csv").write_text("machine\n")
     options = ("--store", "store", "--table", "table.csv")
     with served(Path("runs"), *options, cwd=tmp_path) as server:
@@ -412,6 +413,27 @@ def test_the_server_writes_nothing_but_its_index(tmp_path: Path) -> None:
         ):
             assert server.get(path).data
     assert files() == before
+
+
+@pytest.mark.parametrize(("store", "says"), [("nope", "there is no such folder"), ("empty", "not a store")])
+def test_what_is_no_store_is_refused_at_the_start(tmp_path: Path, store: str, says: str) -> None:
+    for name in ("runs", "empty"):
+        (tmp_path / name).mkdir()
+    command = ["steelyard", "serve", "runs", "--store", store, "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"steelyard: --store {store}: {says}"), done.stderr
+    assert not done.stdout
+
+
+def test_an_error_of_a_store_keeps_the_letters_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "nope").mkdir()
+    marker = tmp_path / "nope" / "steelyard-store.json"
+    marker.write_text("{}")
+    with served(tmp_path / "runs", "--store", str(tmp_path / "nope")) as server:
+        marker.unlink()
+        assert "nope: not a store" in heading(until_answered(server, "/fleet/top"))
 
 
 def test_a_refusal_leaves_the_name_of_a_file_as_it_is(tmp_path: Path) -> None:
