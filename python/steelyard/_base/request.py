@@ -14,6 +14,8 @@ to str (``NAME=VALUE``, repeated).
 Not here: what a request means, and whether it can be met.
 """
 
+import copy
+import re
 import types
 import typing
 from collections.abc import Collection, Hashable, Mapping
@@ -23,9 +25,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from steelyard._base.commands import command_text
-from steelyard._base.errors import UsageError
+from steelyard._base.errors import SteelyardError, UsageError
 
 T = TypeVar("T")
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,27 @@ def _without_none(kind: Any) -> Any:
     if isinstance(kind, types.UnionType):
         (kind,) = (one for one in typing.get_args(kind) if one is not type(None))
     return kind
+
+
+def in_names(error: SteelyardError, flags: Mapping[str, str]) -> SteelyardError:
+    """Return an error that calls what was asked by the names of fields, for those who type no flags.
+
+    >>> in_names(UsageError("--rate 'lots': no number", hint="--rate 100"), {"--rate": "demand"}).message
+    "demand 'lots': no number"
+    """
+
+    def named(text: str) -> str:
+        return _FLAG.sub(lambda found: flags.get(found[0], found[0]), text)
+
+    found = copy.copy(error)
+    found.message, found.hint = named(error.message), None if error.hint is None else named(error.hint)
+    found.args = (found.message,)
+    return found
+
+
+def flags_of(request: type[Any]) -> Mapping[str, str]:
+    """Return the names of a request's fields by their flags."""
+    return {one.flag: name.rstrip("_") for name, one in options(request).items()}
 
 
 def number_in(text: str) -> float:

@@ -132,3 +132,13 @@ def test_a_trend_of_nothing_is_refused_and_points_say_what_orders_them(server: S
         assert answer.status == 400
         assert says in json.loads(answer.data)["error"]
     assert server.get("/api/v1/trends?benchmark=nope&metric=requests_per_s").status == 400
+
+
+def test_what_is_wrong_has_the_name_of_its_field(server: Served) -> None:
+    for path, says in (
+        ("/api/v1/decide/size?tables=two.csv&workload=web_per_s&demand=lots", "demand 'lots'"),
+        ("/api/v1/fleet/top?by=nothing", "nothing"),
+    ):
+        document = json.loads(server.get(path).data)
+        assert says in document["error"]
+        assert "--" not in document["error"] + (document["hint"] or "")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from steelyard._base import command_text
-from steelyard._base.request import Option, options, words
+from steelyard._base import SteelyardError, command_text
+from steelyard._base.request import Option, flags_of, in_names, options, words
 from steelyard.agents import data
 from steelyard.agents.context import RUNS, Context, Stop
 from steelyard.agents.tool import Reply, Tool, tool
@@ -49,7 +49,10 @@ def _decision(
         source = context.table(table)
         asked = kind(sources=(str(source),), **given)
         shown_by = command_text(["steelyard", name, table, *words(asked, never=("sources",))])
-        _, said = answered(asked, shown_by)
+        try:
+            _, said = answered(asked, shown_by)
+        except SteelyardError as error:
+            raise in_names(error, flags_of(kind)) from error
         said = replace(said, source=table)
         rows = [context.quoted(row) for row in data.figures(figures_of(said))]
         first = context.quoted(data.said(said)) if cursor is None else {}

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
-from steelyard._base import ResultSaysNoError, UsageError
-from steelyard._base.request import Option
+from steelyard._base import ResultSaysNoError, SteelyardError, UsageError
+from steelyard._base.request import Option, in_names
 from steelyard.agents import data
 from steelyard.agents.context import Context, Stop
 from steelyard.agents.tool import Reply, tool
@@ -72,7 +72,10 @@ def fleet_query(context: Context, request: QueryRequest, stop: Stop) -> Reply:
     with opened(context.store, first=request.first, last=request.last) as store:
         stop.act = store.engine.interrupt
         stop.check()
-        answer = query.ask(store, **given)
+        try:
+            answer = query.ask(store, **given)
+        except SteelyardError as error:
+            raise in_names(error, query.flags) from error
         problems = store.problems
     rows = [context.quoted(row) for row in data.figures(figures_of(answer))]
     words: dict[str, Any] = {}

@@ -70,6 +70,11 @@ class Query:
         return [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters]
 
     @property
+    def flags(self) -> Mapping[str, str]:
+        """Return the names of the options by their flags."""
+        return {f"--{one.name.replace('_', '-')}": one.name for one in self.options}
+
+    @property
     def all_expressions(self) -> Expressions:
         """Return the expressions, imported where they are named."""
         expressions: Expressions = (

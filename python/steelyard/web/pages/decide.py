@@ -14,7 +14,7 @@ from typing import Any
 
 from steelyard._base import SteelyardError, UsageError, command_text
 from steelyard._base.request import Field as RequestField
-from steelyard._base.request import options
+from steelyard._base.request import flags_of, in_names, options
 from steelyard.catalog.fields import Field, field_of, filled, values
 from steelyard.catalog.filters import RunFilter
 from steelyard.catalog.roots import NotThereError
@@ -207,7 +207,11 @@ def ask(context: Context, one: Decision, form: Sequence[Field], watch: Watch) ->
     request = kind(sources=(str(path),), **asked)
     words = ["steelyard", one.name, path.name, *_words(known, asked)]
     answered: Callable[[Any, str], tuple[Any, Answer]] = _named(one.answered)
-    result, said = answered(request, command_text(words))
+    try:
+        result, said = answered(request, command_text(words))
+    except SteelyardError as error:
+        names = {flag: name.replace("_", " ") for flag, name in flags_of(kind).items()}
+        raise in_names(error, names) from error
     return result, replace(said, source=path.name)
 
 

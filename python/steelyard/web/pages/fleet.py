@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from steelyard._base import SteelyardError, UsageError, command_text
+from steelyard._base.request import in_names
 from steelyard.catalog.fields import Field, fields_of_query, filled, values
 from steelyard.catalog.roots import NotThereError
 from steelyard.cli.fleet.options import opened, with_aside
@@ -130,7 +131,11 @@ def ask(context: Context, one: Query, form: Sequence[Field], watch: Watch) -> tu
     with opened(store, first=first, last=last) as source:
         watch.stop = source.engine.interrupt
         watch.check()
-        said = one.ask(source, **given)
+        try:
+            said = one.ask(source, **given)
+        except SteelyardError as error:
+            names = {flag: name.replace("_", " ") for flag, name in one.flags.items()}
+            raise in_names(error, names) from error
         problems, url, engine = source.problems, source.url, source.engine.name
     said = replace(with_aside(said, problems), command=command_text(words))
     return said, FleetAnswer(url, engine, said.result, problems, None)
