@@ -10,7 +10,7 @@ import pytest
 from steelyard._base import executable
 from steelyard.cli.main import invoke
 from steelyard.fleet.profiles.symbols import read_symbols
-from steelyard.fleet.store.store import write_rows
+from steelyard.fleet.store.store import create_store, write_rows
 from tests.fleet.simulated import simulated_store
 
 MIDNIGHT = 1_767_225_600
@@ -135,3 +135,25 @@ def test_errors_are_one_line_with_their_codes(tmp_path: Path, capsys: pytest.Cap
     assert invoke(["fleet", "numa", "--store", str(tmp_path)]) == 1
     assert invoke(["fleet", "diff", "job", "job=web", "--store", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 5
+
+
+@pytest.mark.parametrize(
+    ("days", "asked"),
+    [
+        (["--from", "2026-03-09"], "from 2026-03-09 on"),
+        (["--to", "2025-03-09"], "up to 2025-03-09"),
+        (["--from", "2026-03-09", "--to", "2026-03-10"], "from 2026-03-09 to 2026-03-10"),
+    ],
+)
+def test_a_period_without_profiles_is_no_empty_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], days: list[str], asked: str
+) -> None:
+    _profiles(tmp_path, ["web;main"])
+    for words in (["top"], ["diff", "job=web", "job=other"]):
+        assert invoke(["fleet", *words, "--store", str(tmp_path), *days]) == 1
+        said = capsys.readouterr().err
+        assert f"no profile {asked}; the store has profiles of 2026-01-01 to 2026-01-01" in said
+    empty = tmp_path / "empty"
+    create_store(str(empty))
+    assert invoke(["fleet", "top", "--store", str(empty), *days]) == 1
+    assert "the store holds no profile" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from typing import Any, Self
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError
 from steelyard.fleet.store.engines import DuckDBEngine, Engine, open_engine, reading
 from steelyard.fleet.store.files import Place
-from steelyard.fleet.store.layout import MARKER, check_date
+from steelyard.fleet.store.layout import MARKER, check_date, partition_of
 from steelyard.fleet.store.listing import Listing, Problem, list_table
 from steelyard.fleet.store.reading import rows_of
 from steelyard.fleet.store.schema import KIND, MAJOR, TABLES, columns_of
@@ -122,6 +122,13 @@ class Store:
             days = (self.first, self.last) if schema.windowed else (None, None)
             self._listings[name] = list_table(self.place, schema, *days)
         return self._listings[name]
+
+    def days_of(self, name: str) -> tuple[str, str] | None:
+        """Return the first and the last day of the table ``name``, whatever days were asked for."""
+        paths = (entry.path for entry in self.place.entries(name, []) if entry.path.endswith(".parquet"))
+        parts = (partition_of(path) for path in paths)
+        days = sorted(part.date for part in parts if not isinstance(part, str))
+        return (days[0], days[-1]) if days else None
 
     @property
     def problems(self) -> list[Problem]:
