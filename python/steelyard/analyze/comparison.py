@@ -23,6 +23,7 @@ from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.profiles.diff import OWN, diff
 from steelyard.analyze.profiles.profile import Profile
 from steelyard.analyze.rules.findings import Finding
+from steelyard.analyze.sessions import NOT_COMPARED
 from steelyard.analyze.values import Quantity
 from steelyard.machine.compare import Difference as MachineDifference
 from steelyard.machine.compare import compare_machines
@@ -204,7 +205,7 @@ def _conditions(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
 
 
 def _parameters(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
-    names = [*a.parameters, *(name for name in b.parameters if name not in a.parameters)]
+    names = [name for name in {**a.parameters, **b.parameters} if name not in NOT_COMPARED]
     values = {
         name: tuple(run.parameters[name].value if name in run.parameters else None for run in (a, b))
         for name in names

@@ -108,3 +108,27 @@ def test_the_command_names_the_folder_and_what_it_does_not_read(
     assert said.command == f"steelyard compare a4 a5 --runs {shown}"
     assert any("The command reads the two runs alone" in line for line in said.lines)
     assert not any("The command" in line for line in compared(folder, "a0", "a1").lines)
+
+
+def judged(folder: Path, name: str, level: str, seed: int) -> None:
+    """Give a run a verdict and a seed."""
+    record = json.loads((folder / name / "run.json").read_text())
+    record["verdict"]["level"] = level
+    record["verdict"]["checks"] = [{"id": "errors", "level": level, "claim": "all requests failed"}]
+    record["parameters"]["seed"] = {"value": seed, "unit": None, "source": "machine"}
+    (folder / name / "run.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("second", "says"), [("invalid", "None of them has a result"), ("suspect", "Only B has a result")]
+)
+def test_runs_without_a_result_are_counted(tmp_path: Path, second: str, says: str) -> None:
+    for at, level in enumerate(("invalid", second)):
+        write(tmp_path, f"a{at}", at * DAY_NS)
+        judged(tmp_path, f"a{at}", level, seed=at)
+    said = compared(tmp_path, "a0", "a1")
+    assert said.heading.startswith(says)
+    # A seed is drawn anew for each run.
+    assert not [line for line in said.lines if "seed" in line]
+    rows = [row for section in said.sections for one in section.tables for row in one.rows]
+    assert not [row for row in rows if any("seed" in str(cell) for cell in row)]

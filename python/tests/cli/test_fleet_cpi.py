@@ -1,6 +1,7 @@
 """``steelyard fleet cpi`` from the outside: tables, JSON, pages, exit codes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,9 @@ def test_specs_are_shown_with_settings_and_reasons(store, capsys, tmp_path) -> N
             assert spec["threshold_cpi"] == pytest.approx(spec["cpi_mean"] + 3 * spec["cpi_sd"])
     text = page.read_text()
     assert "mean + 3 sd" in text
+    assert re.search(rf"\d+ of {len(found['specs'])} pairs of job and platform have a spec", text)
+    assert invoke(["fleet", "cpi", "distribution", "--store", str(store)]) == 0
+    assert re.search(r"CPI of \d+ pairs of job and platform", capsys.readouterr().out)
     assert '"id":"cpi-0"' in text
     fewer = _json(capsys, "specs", "--store", store, "--threshold", "gev", "--job", "search-leaf")
     assert {spec["job"] for spec in fewer["specs"]} == {"search-leaf"}

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from steelyard._base import UsageError
-from steelyard.analyze.sessions import Sessions, member_spreads
+from steelyard.analyze.sessions import NOT_COMPARED, Sessions, member_spreads
 from steelyard.records import Run
 from steelyard.report import format as fmt
 from steelyard.report.answer import Answer, Cell, Column, Figure, Section, Table, Timeline, Trace, table
@@ -108,8 +108,10 @@ def _heading(sides: Sequence[Overlaid], metric: str, spread: SessionSpread | Non
     """Return which run has the best main result, and whether that is more than noise."""
     found = [(side, _value(side, metric)) for side in sides if level_of(side.run) in ("valid", "suspect")]
     known = [(side, value) for side, value in found if value is not None and value > 0]
-    if len(known) < 2:
-        return "Fewer than two of them have a result that counts"
+    if not known:
+        return "None of them has a result that counts"
+    if len(known) == 1:
+        return f"Only {known[0][0].letter} has a result that counts"
     name = metric_name(metric, sides[0].run.benchmark)
     is_less = sides[0].run.metrics[metric].better == "lower"
     best, first = (min if is_less else max)(known, key=lambda pair: pair[1]), known[0]
@@ -272,7 +274,7 @@ def _lines(sides: Sequence[Overlaid]) -> list[str]:
                 f"Different {noun}: "
                 + ", ".join(f"{s.letter} {t}" for s, t in zip(sides, texts, strict=True))
             )
-    names = {name for side in sides for name in side.run.parameters}
+    names = {name for side in sides for name in side.run.parameters} - set(NOT_COMPARED)
     differing = sorted(
         name
         for name in names

@@ -49,7 +49,7 @@ def specs_answer(
     """Return the specs, those without a threshold apart with the reason."""
     usable = [spec for spec in specs if spec.is_usable]
     lacking = [spec for spec in specs if not spec.is_usable]
-    heading = f"{len(usable)} of {fmt.several(len(specs), 'job')} on a platform have a spec"
+    heading = f"{len(usable)} of {fmt.several(len(specs), 'pair')} of job and platform have a spec"
     subline = (
         f"threshold {_threshold_words(specs, settings, quantile)};"
         f" a day weighs {settings.day_weight:g} of the next;"
@@ -146,7 +146,7 @@ def distributions_answer(
     quantile: float,
 ) -> Answer:
     """Return the distributions with their fits, and whether CPI follows throughput."""
-    heading = f"CPI of {fmt.several(len(distributions), 'job')} on a platform"
+    heading = f"CPI of {fmt.several(len(distributions), 'pair')} of job and platform"
     sections = [_distribution_section(distributions, "Distributions"), _fit_section(distributions, quantile)]
     sections.append(_following_section(following))
     if len(distributions) == 1:
