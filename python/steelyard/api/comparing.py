@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import command_text
+from steelyard.api.calls import checked
 from steelyard.api.result import Result
 
 if TYPE_CHECKING:
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from steelyard.analyze.suite_comparison import SuiteComparison
 
 
+@checked
 def compare(
     a: str | os.PathLike[str], b: str | os.PathLike[str], *, runs: str | os.PathLike[str] = "runs"
 ) -> Result[Sides[RunComparison] | Sides[SuiteComparison]]:
-    """Return what differs between two runs or two suites: paths, or ids in the folder ``runs``.
+    """Return what differs between two runs or two suites: readings, paths, or ids in the folder
+    ``runs``.
 
     Raises UsageError for a run and a suite, and where one is not there; RecordError for a record that cannot
     be read.

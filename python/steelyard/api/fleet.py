@@ -6,11 +6,14 @@ with underscores, their options as keywords. Not here: the queries (``cli.fleet`
 
 from __future__ import annotations
 
+import inspect
 import os
+import typing
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
+from steelyard.api.calls import check_call, checked
 from steelyard.api.result import Result
 
 if TYPE_CHECKING:
@@ -50,7 +53,8 @@ class FleetStore:
     def ask(self, name: str, **options: Any) -> Result[FleetAnswer[Any]]:
         """Return the answer of a query, as ``ask("cpi specs")``.
 
-        Raises AttributeError for a query that is not there, TypeError for an option that it has not.
+        Raises AttributeError for a query that is not there, UsageError for an option that it has not, or that
+        is missing.
         """
         from steelyard.fleet.answer import FleetAnswer
 
@@ -58,6 +62,7 @@ class FleetStore:
         if query is None:
             known = ", ".join(_queries())
             raise AttributeError(f"no query {name!r} of a fleet's store: there are {known}")
+        check_call(_attribute(name), _signature(query), (), options)
         answer = query.ask(self._store, **options)
         found = FleetAnswer(self.url, self._store.engine.name, answer.result, self._store.problems)
         return Result(found, answer)
@@ -71,14 +76,16 @@ class FleetStore:
         def ask(**options: Any) -> Result[FleetAnswer[Any]]:
             return self.ask(query, **options)
 
-        ask.__name__ = name
-        ask.__doc__ = _queries()[query].ask.__doc__
+        ask.__name__ = ask.__qualname__ = name
+        ask.__signature__ = _signature(_queries()[query])  # type: ignore[attr-defined]
+        ask.__doc__ = _help(_queries()[query])
         return ask
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *map(_attribute, _queries())]
 
 
+@checked
 def open_store(
     url: str | os.PathLike[str], engine: str = "duckdb", *, first: str | None = None, last: str | None = None
 ) -> FleetStore:
@@ -100,6 +107,34 @@ def _queries() -> dict[str, Query]:
 
 def _attribute(name: str) -> str:
     return name.replace(" ", "_").replace("-", "_")
+
+
+def _signature(query: Query) -> inspect.Signature:
+    """Return what a query takes: its options, as keywords, with their types but without flags and help."""
+    parameters = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=_split(one.annotation)[0])
+        for one in query.options
+    ]
+    return inspect.Signature(parameters, return_annotation="Result[FleetAnswer[Any]]")
+
+
+def _help(query: Query) -> str:
+    """Return what a query shows, and a line for each of its options."""
+    lines = []
+    for one in query.options:
+        helps = (getattr(note, "help", None) for note in _split(one.annotation)[1])
+        text = next((str(found) for found in helps if found), "")
+        lines.append(f"    {one.name}: {' '.join(text.split())}".rstrip(": "))
+    about = inspect.getdoc(query.ask) or ""
+    return "\n".join([about, "", "Options:", *lines]) if lines else about
+
+
+def _split(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return a type, and what is said of it."""
+    if typing.get_origin(annotation) is not Annotated:
+        return annotation, ()
+    kind, *notes = typing.get_args(annotation)
+    return kind, tuple(notes)
 
 
 def _about(query: Query) -> str:

@@ -10,11 +10,12 @@ What a run tells while it lasts goes to standard error, as a command's does.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import UsageError
+from steelyard.api.calls import checked
 from steelyard.api.reading import Reading, read
 from steelyard.api.requests import request_of, with_options
 from steelyard.api.result import Result
@@ -26,18 +27,22 @@ if TYPE_CHECKING:
 _LEFT = ("words", "resume", "plan", "source", "variants")
 
 
+@checked
 def run(
     name: str,
     *,
     tier: str | None = None,
     settings: Mapping[str, object] | None = None,
-    hooks: tuple[str, ...] = (),
+    hooks: Sequence[str] = (),
+    repeat: int = 1,
+    tags: Sequence[str] = (),
     out: str | os.PathLike[str] = "runs",
 ) -> Reading:
-    """Run a benchmark, or each of a suite, once; return what its folder holds.
+    """Run a benchmark, or each of a suite; return what its folder holds.
 
     ``settings`` are its parameters by name, ``tier`` is how long it runs (smoke, quick, standard, full), and
-    ``out`` is the folder of runs, in which it gets a new one.
+    ``out`` is the folder of runs, in which each gets a new one. Of ``repeat`` runs of a benchmark, the first
+    is returned: its answer has all. ``tags`` are written into each run.
 
     Raises UsageError for names and settings that do not fit, EnvironmentLacksError where this machine lacks
     something, WorkloadFailedError where the run failed.
@@ -48,7 +53,15 @@ def run(
     from steelyard.cli.run.make import errors_of
 
     chosen = {key: _typed(value) for key, value in (settings or {}).items()}
-    request = RunRequest(name=name, tier=tier, chosen=chosen, hooks=tuple(hooks), out=Path(out))
+    request = RunRequest(
+        name=name,
+        tier=tier,
+        chosen=chosen,
+        hooks=_texts(hooks),
+        repeat=repeat,
+        tags=_texts(tags),
+        out=Path(out),
+    )
     with shown() as progress:
         launched = execute(request, progress=progress)
     errors = errors_of(launched)
@@ -85,6 +98,10 @@ def this_machine() -> Result[Machine]:
 
     machine = find(LIVE, Path("runs"))
     return Result(machine, machine_answer(machine))
+
+
+def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _typed(value: object) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ResultSaysNoError, UsageError
+from steelyard.api.calls import checked
 from steelyard.api.result import Result, frame_of
 
 if TYPE_CHECKING:
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Reading(Result[Any]):
-    """A folder that Steelyard wrote. ``result`` is its record."""
+    """A folder that Steelyard wrote, and a path to it. ``result`` is its record."""
 
     folder: Path
     kind: Kind
+
+    def __fspath__(self) -> str:
+        """Return its folder: a reading stands wherever a path does."""
+        return os.fspath(self.folder)
 
     @property
     def record(self) -> Any:
@@ -116,6 +121,7 @@ class Reading(Result[Any]):
         return runs_in(self.folder)
 
 
+@checked
 def read(
     path: str | os.PathLike[str], *, runs: str | os.PathLike[str] = "runs", baseline: str | None = None
 ) -> Reading:

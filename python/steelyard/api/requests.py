@@ -6,13 +6,17 @@ what a request declares is declared once.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import keyword
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING
 from typing import Any, TypeVar
 
+from steelyard._base import UsageError
 from steelyard._base.request import Field, options, read_value
+from steelyard.api.calls import check_call
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,12 +25,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 def request_of(kind: type[T], given: Mapping[str, Any], *, without: Collection[str] = ()) -> T:
     """Return a request with the options ``given``, each as its field has it.
 
-    Raises TypeError for an option that the request has not, UsageError for a value that does not fit.
+    Raises UsageError for an option that the request has not, and for a value that does not fit.
     """
     known = {name: field for name, field in options(kind).items() if name not in without}
     for name in given:
         if name not in known:
-            raise TypeError(f"no option {name!r}: there are {', '.join(known)}")
+            raise UsageError(f"no option {name!r}", hint=f"there are {', '.join(known)}")
     return kind(
         **{
             name: read_value(known[name], name, _plain(known[name], value))
@@ -37,7 +41,11 @@ def request_of(kind: type[T], given: Mapping[str, Any], *, without: Collection[s
 
 
 def with_options(kind: Callable[[], type], *, without: Collection[str] = ()) -> Callable[[F], F]:
-    """Give a function of ``**options`` the parameters of a request, in its signature and docstring."""
+    """Give a function of ``**options`` the parameters of a request, in its signature and docstring.
+
+    An option may be given by the name of its flag, too, where the field has another. A call that does not fit
+    is a UsageError.
+    """
 
     def decorated(function: F) -> F:
         own = inspect.signature(function)
@@ -48,14 +56,40 @@ def with_options(kind: Callable[[], type], *, without: Collection[str] = ()) -> 
             for name, field in options(kind()).items()
             if name not in without and name not in taken
         }
-        function.__signature__ = own.replace(  # type: ignore[attr-defined]
-            parameters=[*first, *(_parameter(field) for field in known.values())]
-        )
-        lines = "\n".join(f"        {name}: {field.option.help}" for name, field in known.items())
-        function.__doc__ = f"{inspect.getdoc(function)}\n\nOptions:\n{inspect.cleandoc(lines)}\n"
-        return function
+        flags = {word: name for name, field in known.items() if (word := _word(field)) not in known}
+        words = {name: word for word, name in flags.items()}
+
+        @functools.wraps(function)
+        def called(*given: Any, **asked: Any) -> Any:
+            options_of = _by_field(function.__name__, asked, flags)
+            check_call(function.__name__, signature, given, options_of)
+            return function(*given, **options_of)
+
+        signature = own.replace(parameters=[*first, *(_parameter(field) for field in known.values())])
+        called.__signature__ = signature  # type: ignore[attr-defined]
+        shown = {name: f"{name} (or {words[name]})" if name in words else name for name in known}
+        lines = "\n".join(f"        {shown[name]}: {field.option.help}" for name, field in known.items())
+        called.__doc__ = f"{inspect.getdoc(function)}\n\nOptions:\n{inspect.cleandoc(lines)}\n"
+        return called  # type: ignore[return-value]
 
     return decorated
+
+
+def _word(field: Field) -> str:
+    """Return the name of its flag, as Python writes it: ``order_by`` for ``--order-by``."""
+    word = field.flag.removeprefix("--").replace("-", "_")
+    return f"{word}_" if keyword.iskeyword(word) else word
+
+
+def _by_field(function: str, asked: Mapping[str, Any], flags: Mapping[str, str]) -> dict[str, Any]:
+    """Return options by the names of fields. Raises UsageError for one that was given by both names."""
+    found: dict[str, Any] = {}
+    for given, value in asked.items():
+        name = flags.get(given, given)
+        if name in found:
+            raise UsageError(f"{function}() was given {name} twice", hint=f"{given} is another name of it")
+        found[name] = value
+    return found
 
 
 def _parameter(field: Field) -> inspect.Parameter:

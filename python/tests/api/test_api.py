@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import pydoc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -249,7 +250,7 @@ def test_an_experiment_is_made_and_read(tmp_path: Path) -> None:
         (lambda out: steelyard.read(out / "run-2").profile(), ResultSaysNoError, "no profile was recorded"),
         (lambda out: steelyard.read(out / "run-1").profile("disk"), UsageError, "is no side"),
         (lambda out: steelyard.compare("run-1", "suite-1", runs=out), UsageError, "is a suite"),
-        (lambda out: steelyard.choose(out / "servers.csv", nothing=1), TypeError, "no option 'nothing'"),
+        (lambda out: steelyard.choose(out / "servers.csv", nothing=1), UsageError, "no option 'nothing'"),
         (lambda out: steelyard.choose(out / "servers.csv", years="x"), UsageError, "years: 'x' is no number"),
         (lambda out: steelyard.choose(out / "servers.csv", years=1e9), UsageError, "outside"),
         (lambda out: steelyard.choose(out / "servers.csv", weights=["a"]), UsageError, "NAME = VALUE"),
@@ -258,7 +259,7 @@ def test_an_experiment_is_made_and_read(tmp_path: Path) -> None:
         (lambda _: steelyard.open_store("x", "nothing"), (UsageError, EnvironmentLacksError), "."),
         (lambda _: steelyard.run("nothing"), UsageError, "nothing"),
         (lambda _: steelyard.run("tao", settings={"depth": object()}), UsageError, "no value of a setting"),
-        (lambda _: steelyard.run_experiment("tao", resume="x"), TypeError, "no option 'resume'"),
+        (lambda _: steelyard.run_experiment("tao", resume="x"), UsageError, "no option 'resume'"),
     ],
 )
 def test_what_cannot_be_done_is_one_error(call_it: Any, error: Any, line: str, out: Path) -> None:
@@ -277,8 +278,66 @@ def test_queries_that_are_not_there(store: steelyard.FleetStore) -> None:
         _ = store.nothing
     with pytest.raises(AttributeError, match="no query 'no thing'"):
         store.ask("no thing")
-    with pytest.raises(TypeError, match="unexpected keyword"):
-        store.top(nothing=1)
+    with pytest.raises(UsageError, match=r"top\(\) has no option 'row'") as caught:
+        store.top(row=3)
+    assert caught.value.hint == "did you mean rows?"
+    with pytest.raises(UsageError, match=r"diff\(\) needs a and b"):
+        store.diff()
+
+
+def test_help_of_a_query_shows_its_options(store: steelyard.FleetStore) -> None:
+    for name in store.queries:
+        method = getattr(store, name)
+        parameters = inspect.signature(method).parameters
+        assert all(one.kind is one.KEYWORD_ONLY for one in parameters.values()), name
+        assert all(f"    {one}" in method.__doc__ for one in parameters), name
+    shown = pydoc.render_doc(store.diff, renderer=pydoc.plaintext)
+    assert "diff(*, a: str, b: str, by: " in shown
+    assert "b: Selection to compare with" in shown
+
+
+@pytest.mark.parametrize(
+    ("call_it", "said", "hint"),
+    [
+        (lambda: steelyard.choose(baselin="x"), "choose() has no option 'baselin'", "did you mean baseline?"),
+        (lambda: steelyard.run("tao", teir="quick"), "run() has no option 'teir'", "did you mean tier?"),
+        (lambda: steelyard.run(), "run() needs name", "help(run) says what they are"),  # type: ignore[call-arg]
+        (lambda: steelyard.compare("x"), "compare() needs b", "help(compare) says what they are"),
+        (lambda: steelyard.choose(workload="a", workloads=["b"]), "choose() was given workloads twice",
+         "workloads is another name of it"),
+    ],
+)  # fmt: skip
+def test_a_call_that_does_not_fit_names_the_nearest_option(call_it: Any, said: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        call_it()
+    assert (caught.value.message, caught.value.hint) == (said, hint)
+
+
+def test_options_may_have_the_names_of_their_flags(out: Path) -> None:
+    servers = out / "servers.csv"
+    by_field = steelyard.choose(servers, baseline="m0", workloads=["web_per_s"], by="perf")
+    by_flag = steelyard.choose(servers, baseline="m0", workload=["web_per_s"], order_by="perf")
+    same(by_flag.to_dict(), by_field.to_dict())
+
+
+def test_a_reading_stands_for_its_path(out: Path) -> None:
+    run, other = steelyard.read(out / "run-1"), steelyard.read(out / "run-2")
+    same(steelyard.compare(run, other).to_dict(), steelyard.compare(out / "run-1", out / "run-2").to_dict())
+    assert steelyard.read(run).record == run.record
+    assert steelyard.score(run).result.run_id == run.record.run_id
+
+
+def test_repeats_and_tags_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def refuse(request: Any, **_: Any) -> None:
+        asked.append(request)
+        raise UsageError("enough")
+
+    monkeypatch.setattr("steelyard.bench.launch.execute", refuse)
+    with pytest.raises(UsageError, match="enough"):
+        steelyard.run("tao", repeat=3, tags="nightly")
+    assert (asked[0].repeat, asked[0].tags) == (3, ("nightly",))
 
 
 def test_without_pandas_the_rest_works(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
