@@ -117,7 +117,7 @@ def test_a_request_without_its_end_is_none(runs: Path) -> None:
 def test_arguments_of_wrong_types_say_what_fits(runs: Path) -> None:
     async def say(agent: Agent) -> None:
         for given, line in (
-            ({"path": 5}, "path: not a text but a number"),
+            ({"path": 5}, "there is no '5' here"),
             ({"path": ["run-1"]}, "path: not a text but a list"),
             ({"path": {"a": 1}}, "path: not a text but an object"),
             ({"path": None}, "explain_run needs path"),
