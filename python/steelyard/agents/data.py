@@ -115,6 +115,6 @@ def said(answer: Answer) -> dict[str, Any]:
         "reasons": remarks,
         "lines": [line for line in answer.lines if line],
         "cautions": list(answer.cautions),
-        "shown_by": answer.command,
+        ("shown_by" if answer.command_title == Answer.command_title else "measured_by"): answer.command,
     }
     return {name: value for name, value in parts.items() if value}
