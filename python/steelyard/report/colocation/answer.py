@@ -26,7 +26,6 @@ from steelyard.report.answer import (
     Tile,
     measured,
     table,
-    written,
 )
 from steelyard.report.characterize.table import PART_WORDS
 from steelyard.report.colocation.words import (
@@ -127,9 +126,11 @@ def _cost(record: Colocation) -> Section:
             Cell(
                 slowdown_text(each),
                 repr(each.slowdown),
-                figure=Figure(each.slowdown, each.slowdown_low, each.slowdown_high, each.missing or ""),
+                figure=Figure(
+                    each.slowdown, each.slowdown_low, each.slowdown_high, each.missing or "", "ratio"
+                ),
             ),
-            Cell(predicted_text(each), figure=Figure(_predicted(each))),
+            Cell(predicted_text(each), figure=Figure(_predicted(each), unit="ratio")),
             Cell(error_text(each), is_text=True),
             _scarce(each),
         )
@@ -145,7 +146,7 @@ def _cost(record: Colocation) -> Section:
 
 def _median(values: Sequence[float], unit: str | None) -> Cell | None:
     """Return the median of the runs, in the metric's own unit."""
-    return None if not values else written(fmt.quantity(median(values), unit or "1"), float(median(values)))
+    return None if not values else measured(float(median(values)), unit)
 
 
 def _predicted(workload: ColocationWorkload) -> float | None:

@@ -107,7 +107,7 @@ def _machines(choice: Choice) -> Table:
 
 
 def _score(value: float | None, missing: str | None = None) -> Cell | Figure:
-    return Figure(missing=missing or "") if value is None else written(times(value), value)
+    return Figure(missing=missing or "") if value is None else written(times(value), value, unit="ratio")
 
 
 def _money(value: float | None, choice: Choice) -> Cell | None:
@@ -355,8 +355,8 @@ def _demand(choice: Choice) -> Iterator[Block]:
     rows = [
         [
             one.machine,
-            None if one.servers is None else written(f"{one.servers:,}", one.servers),
-            None if one.racks is None else written(f"{one.racks:,}", one.racks),
+            None if one.servers is None else written(f"{one.servers:,}", one.servers, unit="1"),
+            None if one.racks is None else written(f"{one.racks:,}", one.racks, unit="1"),
             None if one.megawatts is None else written(f"{one.megawatts:.3g}", one.megawatts),
             _money(one.cost, choice),
             _why(one),
@@ -389,9 +389,9 @@ def _orders(choice: Choice) -> Iterator[Block]:
         probability = (
             Figure(missing=one.no_interval or "")
             if one.probability is None
-            else written(_probability(one.probability), one.probability)
+            else written(_probability(one.probability), one.probability, unit="ratio")
         )
-        ratio = written(f"{times(one.ratio)}{ends}", one.ratio, one.low, one.high)
+        ratio = written(f"{times(one.ratio)}{ends}", one.ratio, one.low, one.high, unit="ratio")
         rows.append([one.first, one.second, ratio, probability, one.no_interval or ""])
     caption = f"{LABELS[Criterion(choice.criterion)]} of the first over the second, with its 95 % interval."
     caption += "" if known else " No probability without repeats."

@@ -79,7 +79,7 @@ def _row(one: FleetSaving) -> list[object]:
 
     saved = (float(one.saved), one.saved_low, one.saved_high)
     cells: list[object] = [
-        written(f"{one.servers:,}", one.servers),
+        written(f"{one.servers:,}", one.servers, unit="1"),
         with_ends(f"{one.saved:,}", f"{one.saved_low or 0:,}", f"{one.saved_high or 0:,}", saved),
     ]
     written_as: tuple[Callable[[float], str], ...] = (lambda x: f"{x:.3g}", lambda x: money(x, ""))

@@ -201,14 +201,14 @@ def _table(found: Sizing, sizes: Sequence[Size], title: str) -> Table:
     for one in sizes:
         needed: list[object] = []
         if has_demand:
-            count = None if one.count is None else written(f"{one.count:,}", one.count)
+            count = None if one.count is None else written(f"{one.count:,}", one.count, unit="1")
             needed = [count, Figure(one.margin_ratio, missing=one.throughput.no_interval or "")]
         cost = None if one.cost is None else written(money(one.cost, found.currency), one.cost)
         million = one.cost_per_million
         rows.append(
             [
                 one.machine,
-                None if one.cpus is None else written(f"{one.cpus:,}", one.cpus),
+                None if one.cpus is None else written(f"{one.cpus:,}", one.cpus, unit="1"),
                 _rate(one.throughput),
                 _latency(one.latency_ns),
                 *needed,

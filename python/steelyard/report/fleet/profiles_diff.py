@@ -150,7 +150,7 @@ def _table(diff: FleetDiff) -> Table:
             row.b_ratio,
             written(points(row.difference_ratio), row.difference_ratio),
             _ends_text(row),
-            None if row.p_value is None else written(f"{row.p_value:.2g}", row.p_value),
+            None if row.p_value is None else written(f"{row.p_value:.2g}", row.p_value, unit="1"),
             row.machines,
             _verdict(row),
         )

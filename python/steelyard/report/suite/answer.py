@@ -154,7 +154,7 @@ def _row(member: SuiteMember, runs: Sequence[Run], longest: float) -> list[objec
     idle = Cell(fmt.quantity(reached, "ratio"), repr(reached), level="suspect", figure=Figure(reached))
     shown: object = None
     if text is not None and score is not None:
-        shown = written(text.ratio, score, member.score_low, member.score_high)
+        shown = written(text.ratio, score, member.score_low, member.score_high, unit="ratio")
     return [
         Cell(member.benchmark, href=f"#{member.benchmark}", is_text=True),
         Cell(word.lower(), level=level, is_text=True),

@@ -457,3 +457,11 @@ def test_openmetrics_divides_and_names_rates_by_cpu_time_once() -> None:
     assert "steelyard_p99_seconds{} 0.007679999\n" in open_metrics([nanoseconds])
     by_cpu = Family("steelyard_requests_per_server_cpu_s", "x", [Sample({}, 1.5)], "1/s")
     assert "\nsteelyard_requests_per_server_cpu_second{} 1.5\n" in open_metrics([by_cpu])
+
+
+@pytest.mark.parametrize("name", ["experiment", "colocation", "tuning"])
+def test_every_value_of_an_answer_has_a_unit(name: str, tmp_path: Path) -> None:
+    shutil.copy(GOLDEN / f"{name}.json", tmp_path / f"{name}.json")
+    rows = [dict(zip(FIGURES, row, strict=True)) for row in figures_of(answer_of(tmp_path))]
+    without = {(row["table"], row["figure"]) for row in rows if row["value"] is not None and not row["unit"]}
+    assert without == set()
