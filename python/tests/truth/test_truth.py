@@ -38,6 +38,7 @@ NOT_STATISTICS = {
     "steelyard.experiment.request.fields.CurveRequest": "profiles of the smallest and the largest step",
     "steelyard.catalog.entries.Entry": "the verdict that a run's record has",
     "steelyard.catalog.filters.RunFilter": "the verdict that runs are listed by",
+    "steelyard.report.counters.words.Line": "what events that were not counted leave open",
     "steelyard.agents.tools.runs.ListRequest": "the verdict that runs are listed by",
 }
 """Dataclasses with a ``low`` and a ``high`` that state nothing of chance, with what they are."""
