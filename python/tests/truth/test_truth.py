@@ -38,7 +38,6 @@ NOT_STATISTICS = {
     "steelyard.experiment.request.fields.CurveRequest": "profiles of the smallest and the largest step",
     "steelyard.catalog.entries.Entry": "the verdict that a run's record has",
     "steelyard.catalog.filters.RunFilter": "the verdict that runs are listed by",
-    "steelyard.report.counters.words.Line": "what events that were not counted leave open",
     "steelyard.agents.tools.runs.ListRequest": "the verdict that runs are listed by",
 }
 """Dataclasses with a ``low`` and a ``high`` that state nothing of chance, with what they are."""
@@ -87,8 +86,10 @@ CHARTS = {
     "steelyard.report.answer.charts.Heat",
     "steelyard.report.answer.tables.Figure",
     "steelyard.report.answer.charts.Series",
+    # What events that were not counted leave open: no chance is in it.
+    "steelyard.report.counters.words.Line",
 }
-"""Shapes on a page that draw what they are given."""
+"""Shapes on a page that show what they are given."""
 
 VERDICTS = {"verdict", "decision", "distinguishable", "changed", "is_steady", "cappable"}
 """Fields in which a statistic says yes or no."""
