@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,9 @@ def converse(*arguments: str | Path, say: Callable[[Agent], Awaitable[None]]) ->
             raise failure
         return agent.answers
 
-    return asyncio.run(asyncio.wait_for(talk(), 100))
+    # In a thread of its own: a browser of another test may keep a loop in this one.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, asyncio.wait_for(talk(), 100)).result()
 
 
 class Raw:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
@@ -241,7 +242,8 @@ def test_a_call_that_is_cancelled_at_any_step_gives_its_place_back(tmp_path: Pat
             while limiter.borrowed_tokens:
                 await anyio.sleep(0.01)
 
-    anyio.run(cancelled)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(anyio.run, cancelled).result()
     context.close()
 
 
