@@ -12,6 +12,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from steelyard.cli.overview import overview
+
 
 class _Defaults:
     """A command, or a group, that takes defaults as they are: checking them takes longer than `list` does."""
@@ -52,6 +54,14 @@ class Commands(_Defaults, TyperGroup):
         if rows:
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
+
+
+class AllCommands(Commands):
+    """All of ``steelyard``."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write what `start` prints for ``--help`` before it loads any of this."""
+        formatter.write(overview())
 
 
 def use_commands(app: typer.Typer) -> None:

@@ -18,6 +18,7 @@ from steelyard._base import ExitCode, ResultSaysNoError, UsageError
 from steelyard.bench.options import RUNS
 from steelyard.cli.options import Json, Runs
 from steelyard.cli.output import examples, print_json, printable
+from steelyard.cli.overview import ABOUT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +60,7 @@ _EXAMPLES = (
 
 def add_export(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("export", epilog=examples(*_EXAMPLES))(export)
+    app.command("export", help=ABOUT["export"], epilog=examples(*_EXAMPLES))(export)
 
 
 def export(

@@ -1,9 +1,10 @@
 """The ``steelyard`` command.
 
-Each subcommand imports what it needs when it runs, so that ``--help`` and ``list`` answer at once.
+Each subcommand imports what it needs when it runs, so that ``list`` answers at once.
 """
 
 import contextlib
+import copy
 import functools
 import os
 import signal
@@ -18,7 +19,7 @@ from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench.options import RUNS
 from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
 from steelyard.cli import export, numa
-from steelyard.cli.commands import Commands, use_commands
+from steelyard.cli.commands import AllCommands, use_commands
 from steelyard.cli.decide import baseline, choose, fidelity, project, score, size
 from steelyard.cli.experiment import command as experiment
 from steelyard.cli.fleet import group as fleet
@@ -26,13 +27,13 @@ from steelyard.cli.formats import add_format
 from steelyard.cli.machine import commands as inventory
 from steelyard.cli.options import Baseline, Json, Out, Report, RunName, Runs
 from steelyard.cli.output import (
-    EXIT_CODES,
     complain,
     examples,
     finish_output,
     leave_pipe,
     unexpected,
 )
+from steelyard.cli.overview import ABOUT, EXIT_CODES, PURPOSE
 from steelyard.cli.profile import commands as profile
 from steelyard.cli.requests import command
 from steelyard.cli.scale import command as scale
@@ -41,8 +42,8 @@ from steelyard.cli.standard import flushed, take_streams
 from steelyard.cli.tune import commands as tune
 
 app = typer.Typer(
-    cls=Commands,
-    help="Measure servers: run datacenter workloads, show where time goes, compare machines and fleets.",
+    cls=AllCommands,
+    help=PURPOSE,
     epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
@@ -83,14 +84,16 @@ app.command(
     command(
         RunRequest,
         "steelyard.cli.run.make:run_or_show",
-        "Run a benchmark or a suite, check the result, score it and write a report.",
+        ABOUT["run"],
         report=None,
     )
 )
 
 
 @app.command(
-    "list", epilog=examples("steelyard list", "steelyard list runs --runs /srv/runs", "steelyard list --all")
+    "list",
+    help=ABOUT["list"],
+    epilog=examples("steelyard list", "steelyard list runs --runs /srv/runs", "steelyard list --all"),
 )
 def list_(
     part: Annotated[
@@ -103,16 +106,18 @@ def list_(
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """List benchmarks, suites and the latest runs."""
+    """``steelyard list``."""
     from steelyard.cli.listing import show
 
     return show(part, runs, everything=everything, as_json=as_json)
 
 
 @app.command(
+    "install",
+    help=ABOUT["install"],
     epilog=examples(
         "steelyard install", "steelyard install redis", "steelyard install dcperf --cache /srv/cache"
-    )
+    ),
 )
 def install(
     names: Annotated[
@@ -131,14 +136,18 @@ def install(
     force: Annotated[bool, typer.Option("--force", help="Install again what is installed.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Install the servers and programs that benchmarks need, and check them by a short run."""
+    """``steelyard install``."""
     from steelyard.cli.install import install_and_show, options
 
     chosen = options(cache, offline=offline, smoke=smoke, force=force)
     return install_and_show(names or [], chosen, as_json=as_json)
 
 
-@app.command(epilog=examples("steelyard uninstall redis", "steelyard uninstall redis --packages"))
+@app.command(
+    "uninstall",
+    help=ABOUT["uninstall"],
+    epilog=examples("steelyard uninstall redis", "steelyard uninstall redis --packages"),
+)
 def uninstall(
     name: Annotated[str, typer.Argument(help="Benchmark; see `steelyard install`.")],
     packages: Annotated[
@@ -146,14 +155,16 @@ def uninstall(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Remove what `steelyard install` brought for a benchmark."""
+    """``steelyard uninstall``."""
     from steelyard.cli.install import uninstall_and_show
 
     return uninstall_and_show(name, packages=packages, as_json=as_json)
 
 
 @app.command(
-    epilog=examples("steelyard report latest", "steelyard report latest --report page.html --baseline NAME")
+    "report",
+    help=ABOUT["report"],
+    epilog=examples("steelyard report latest", "steelyard report latest --report page.html --baseline NAME"),
 )
 def report(
     name: RunName,
@@ -169,16 +180,18 @@ def report(
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Show a run or a suite, and write its report page again from the raw data."""
+    """``steelyard report``."""
     from steelyard.cli.reports import show_report
 
     return show_report(name, page, runs, baseline=baseline, shared_script=shared_script, as_json=as_json)
 
 
 @app.command(
+    "health",
+    help=ABOUT["health"],
     epilog=examples(
         "steelyard health", "steelyard health --quick --part disk", "steelyard health --against health.json"
-    )
+    ),
 )
 def health(
     quick: Annotated[
@@ -206,7 +219,7 @@ def health(
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Check memory, caches, disk and loopback network, and compare with earlier checks."""
+    """``steelyard health``."""
     from steelyard.cli.health import HealthRequest, show_health
 
     request = HealthRequest(
@@ -227,7 +240,7 @@ app.command(
     command(
         CharacterizeRequest,
         "steelyard.cli.characterize:characterize_or_show",
-        "Find what limits a workload: a command, processes, a cgroup, the machine, or each of a suite.",
+        ABOUT["characterize"],
         report=OfSuite,
     )
 )
@@ -241,18 +254,20 @@ app.command(
     command(
         PairRequest,
         "steelyard.cli.colocate:colocate_and_show",
-        "Measure what it costs two workloads to share this machine, beside what was predicted.",
+        ABOUT["colocate"],
     )
 )
 
 
 @app.command(
+    "compare",
+    help=ABOUT["compare"],
     epilog=examples(
         "steelyard compare RUN_A latest",
         "steelyard compare SUITE_A SUITE_B --report differences.html",
         "steelyard compare EXPERIMENT",
         "steelyard compare A.txt B.txt",
-    )
+    ),
 )
 def compare(
     a: Annotated[
@@ -269,13 +284,15 @@ def compare(
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Compare two runs of a benchmark, two suites, two perf stat files, or the arms of an experiment."""
+    """``steelyard compare``."""
     from steelyard.cli.compare.commands import show_comparison
 
     return show_comparison(a, b, runs, report=page, as_json=as_json)
 
 
 @app.command(
+    "top",
+    help=ABOUT["top"],
     epilog=examples("steelyard top", "steelyard top --by cgroup --sort numa", "steelyard top --once --json"),
     add_help_option=False,
     context_settings={
@@ -289,15 +306,15 @@ def top(
         list[str] | None, typer.Argument(metavar="[OPTIONS]", help="Options of steelyard-top.")
     ] = None,
 ) -> int:
-    """Show running processes or cgroups: CPU, IPC, faults, I/O, NUMA locality, instruction mix."""
+    """``steelyard top``."""
     from steelyard.cli.top import become_top
 
     become_top(arguments or [])
 
 
-@app.command(epilog=examples("steelyard doctor", "steelyard doctor --json"))
+@app.command("doctor", help=ABOUT["doctor"], epilog=examples("steelyard doctor", "steelyard doctor --json"))
 def doctor(as_json: Json = False) -> int:
-    """Show what this machine can measure, what it cannot, and how to enable it."""
+    """``steelyard doctor``."""
     from steelyard.cli.doctor import show_doctor
 
     return show_doctor(as_json=as_json)
@@ -343,15 +360,24 @@ def _complain_of_usage(error: Any) -> ExitCode:
 
 
 @functools.cache
-def _command() -> Any:
-    """Return the parser of the command line, which Typer makes anew at each call of ``app``."""
-    return typer.main.get_command(app)
+def _command(name: str) -> Any:
+    """Return the parser of one command, or of all where ``name`` is none of them.
+
+    Making that of all takes 40 ms, at each start.
+    """
+    part = copy.copy(app)
+    part.registered_commands = [each for each in app.registered_commands if each.name == name]
+    part.registered_groups = [each for each in app.registered_groups if each.name == name]
+    found = part.registered_commands or part.registered_groups
+    return typer.main.get_command(part if found else app)
 
 
 def invoke(arguments: list[str]) -> int:
     """Run one command; return its exit code."""
     try:
-        code: Any = _command()(arguments, prog_name="steelyard", standalone_mode=False)
+        code: Any = _command(arguments[0] if arguments else "")(
+            arguments, prog_name="steelyard", standalone_mode=False
+        )
     except SteelyardError as error:
         # An interrupted import of a compiled package comes out as a package that is missing.
         if _signals:

@@ -16,7 +16,8 @@ from steelyard._base import ExitCode, UsageError
 from steelyard.cli.commands import Commands
 from steelyard.cli.leftovers import is_here, put_back
 from steelyard.cli.options import Json, Rows
-from steelyard.cli.output import EXIT_CODES, examples, show_answer
+from steelyard.cli.output import examples, show_answer
+from steelyard.cli.overview import ABOUT, EXIT_CODES
 from steelyard.cli.requests import command
 from steelyard.experiment.request.fields import ScenarioRequest
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=Commands,
-    help="Show NUMA nodes and distances, score the locality of processes, and measure what it is worth.",
+    help=ABOUT["numa"],
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -17,17 +17,13 @@ from typing import TYPE_CHECKING, Any
 from steelyard._base import ExitCode, SteelyardError
 from steelyard._base.documents import as_document
 from steelyard.cli.formats import Format, Writing, writing
+from steelyard.cli.overview import EXIT_CODES
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
     from steelyard.report.answer import Answer
-
-EXIT_CODES = (
-    "Exit codes: 0 done; 1 done, and the answer is no (an invalid result); 2 wrong arguments;"
-    " 3 this machine lacks something; 4 the work failed or was interrupted."
-)
 
 _WIDE_COLUMNS = 4000
 """Width of output that goes to a file or a pipe: wider than any table, so that nothing is cut or broken."""

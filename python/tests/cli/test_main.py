@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from steelyard._base import EnvironmentLacksError, schemas_dir
 from steelyard.bench import declaration, hook, runs, tiers
-from steelyard.cli.main import invoke
+from steelyard.cli.main import app, invoke
+from steelyard.cli.overview import ABOUT
 
 PACKAGE = Path(declaration.__file__).parents[2]
 BENCHMARKS = ", ".join(declaration.names())
@@ -213,10 +215,43 @@ def test_a_reader_that_leaves_gets_no_complaint():
     assert done.stderr == b""
 
 
+def test_help_names_every_command_in_its_own_words():
+    names = [each.name for each in app.registered_commands] + [each.name for each in app.registered_groups]
+    parser = typer.main.get_command(app)
+    said = {name: parser.commands[name].get_short_help_str(1000) for name in names}
+    # The order, too.
+    assert list(said.items()) == list(ABOUT.items())
+
+
+@pytest.mark.parametrize("columns", [20, 60, 300])
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_is_the_same_before_and_after_the_parser_is_loaded(columns, flag, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert invoke([flag]) == 0
+    command = [sys.executable, "-c", "from steelyard.cli.start import main; main()", flag]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == capsys.readouterr().out
+    assert all(f"\n  {name} " in done.stdout for name in ABOUT)
+
+
+@pytest.mark.parametrize("output", ["/dev/full", "closed"])
+def test_help_that_cannot_be_written_is_one_line(output):
+    redirection = ">&-" if output == "closed" else f">{output}"
+    script = f"{sys.executable} -c 'from steelyard.cli.start import main; main()' --help {redirection}"
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 4
+    assert done.stderr.startswith("steelyard: cannot write to standard output: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_help_loads_nothing_heavy():
     script = (
-        "import sys; from steelyard.cli.main import invoke; invoke(['--help']);"
-        "print([name for name in ('numpy', 'pydantic', 'rich', 'ibis', 'pyarrow') if name in sys.modules])"
+        "import sys; sys.argv[1:] = ['--help']; from steelyard.cli.start import main; main();"
+        "print([name for name in ('numpy', 'typer', 'rich', 'inspect', 'pyarrow') if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     done = subprocess.run(

@@ -15,8 +15,9 @@ import typer
 from steelyard.bench.options import RUNS
 from steelyard.cli.options import Json, Runs
 from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT
 
-app = typer.Typer(help="Make baselines: machines that scores are over.", no_args_is_help=True)
+app = typer.Typer(help=ABOUT["baseline"], no_args_is_help=True)
 
 
 @app.command(

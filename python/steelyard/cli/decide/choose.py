@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT
 from steelyard.cli.requests import command
 from steelyard.decide.choice.request import ChooseRequest
 
@@ -36,8 +37,7 @@ _OF_DEMAND = ("headroom", "rack_units", "rack_kw", "site_mw")
 
 def add_choose(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Compare machines by performance per watt and per cost, and size a fleet for a demand."
-    made = command(ChooseRequest, "steelyard.cli.decide.choose:choose_and_show", about)
+    made = command(ChooseRequest, "steelyard.cli.decide.choose:choose_and_show", ABOUT["choose"])
     app.command("choose", epilog=examples(*_EXAMPLES))(made)
 
 

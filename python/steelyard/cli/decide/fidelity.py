@@ -12,6 +12,7 @@ from pathlib import Path
 import typer
 
 from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT
 from steelyard.cli.requests import command
 from steelyard.tune.calibration.request import FidelityRequest
 
@@ -36,8 +37,7 @@ _ONLY_CALIBRATING = (
 
 def add_fidelity(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Compare two workloads metric by metric, or calibrate a benchmark to one."
-    made = command(FidelityRequest, "steelyard.cli.decide.fidelity:fidelity_and_show", about)
+    made = command(FidelityRequest, "steelyard.cli.decide.fidelity:fidelity_and_show", ABOUT["fidelity"])
     app.command("fidelity", epilog=examples(*_EXAMPLES))(made)
 
 

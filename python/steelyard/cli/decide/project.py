@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT
 from steelyard.cli.requests import command
 from steelyard.decide.projection.request import ProjectRequest
 
@@ -29,8 +30,7 @@ _EXAMPLES = (
 
 def add_project(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Project a workload's performance on machines from benchmarks, with its error."
-    made = command(ProjectRequest, "steelyard.cli.decide.project:project_and_show", about)
+    made = command(ProjectRequest, "steelyard.cli.decide.project:project_and_show", ABOUT["project"])
     app.command("project", epilog=examples(*_EXAMPLES))(made)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT
 from steelyard.cli.requests import command
 from steelyard.decide.ranking.request import ScoreRequest
 
@@ -28,8 +29,7 @@ _EXAMPLES = (
 
 def add_score(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Score a run or suite against a baseline machine, or rank machines."
-    made = command(ScoreRequest, "steelyard.cli.decide.score:score_and_show", about)
+    made = command(ScoreRequest, "steelyard.cli.decide.score:score_and_show", ABOUT["score"])
     app.command("score", epilog=examples(*_EXAMPLES))(made)
 
 

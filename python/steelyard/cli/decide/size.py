@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT
 from steelyard.cli.requests import command
 from steelyard.decide.sizing.request import SizeRequest
 
@@ -30,8 +31,7 @@ _OF_DEMAND = ("headroom", "most_machines")
 
 def add_size(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Find the CPUs, memory and machine types that serve a rate, and their cost."
-    made = command(SizeRequest, "steelyard.cli.decide.size:size_and_show", about)
+    made = command(SizeRequest, "steelyard.cli.decide.size:size_and_show", ABOUT["size"])
     app.command("size", epilog=examples(*_EXAMPLES))(made)
 
 

@@ -3,6 +3,7 @@
 import typer
 
 from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT
 from steelyard.cli.requests import command
 from steelyard.experiment.request.fields import ExperimentRequest
 
@@ -17,6 +18,7 @@ _EXAMPLES = (
 
 def add_experiment(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Compare two or more variants by interleaved trials, until the difference is known."
-    made = command(ExperimentRequest, "steelyard.cli.experiment.make:experiment_and_show", about)
+    made = command(
+        ExperimentRequest, "steelyard.cli.experiment.make:experiment_and_show", ABOUT["experiment"]
+    )
     app.command("experiment", epilog=examples(*_EXAMPLES))(made)

@@ -16,7 +16,8 @@ import typer
 
 from steelyard.cli.commands import Commands
 from steelyard.cli.formats import add_format
-from steelyard.cli.output import EXIT_CODES, examples
+from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT, EXIT_CODES
 
 
 class _Commands(Commands):
@@ -34,7 +35,7 @@ class _Commands(Commands):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Manage the store of a fleet, and query CPI, profiles, NUMA locality, efficiency and placement.",
+    help=ABOUT["fleet"],
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -16,7 +16,8 @@ from steelyard.cli.commands import Commands
 from steelyard.cli.fleet.options import Jobs, Platforms, StoreUrl
 from steelyard.cli.fleet.query import query
 from steelyard.cli.options import EVENT_HELP, Json, Rows
-from steelyard.cli.output import EXIT_CODES, examples
+from steelyard.cli.output import examples
+from steelyard.cli.overview import EXIT_CODES
 
 if TYPE_CHECKING:
     from steelyard.fleet.profiles.stacks import Selection

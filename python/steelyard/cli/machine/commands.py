@@ -11,11 +11,12 @@ import typer
 from steelyard.bench.options import RUNS
 from steelyard.cli.commands import Commands
 from steelyard.cli.options import Json, Runs
-from steelyard.cli.output import EXIT_CODES, examples
+from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT, EXIT_CODES
 
 app = typer.Typer(
     cls=Commands,
-    help="Show and compare machines, and check their settings.",
+    help=ABOUT["machine"],
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -15,11 +15,12 @@ import typer
 from steelyard._base import UsageError
 from steelyard.cli.commands import Commands
 from steelyard.cli.options import EVENT_HELP, Json, Report, Rows
-from steelyard.cli.output import EXIT_CODES, command_line, examples
+from steelyard.cli.output import command_line, examples
+from steelyard.cli.overview import ABOUT, EXIT_CODES
 
 app = typer.Typer(
     cls=Commands,
-    help="Record, show, compare and export profiles.",
+    help=ABOUT["profile"],
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -3,6 +3,7 @@
 import typer
 
 from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT
 from steelyard.cli.requests import command
 from steelyard.experiment.request.fields import CurveRequest
 
@@ -16,6 +17,5 @@ _EXAMPLES = (
 
 def add_scale(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Measure how throughput grows with CPUs, and name what it is lost to."
-    made = command(CurveRequest, "steelyard.cli.scale.make:scale_and_show", about)
+    made = command(CurveRequest, "steelyard.cli.scale.make:scale_and_show", ABOUT["scale"])
     app.command("scale", epilog=examples(*_EXAMPLES))(made)

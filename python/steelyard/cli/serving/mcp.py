@@ -9,6 +9,7 @@ import typer
 
 from steelyard._base.request import Option
 from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT
 from steelyard.cli.requests import command
 from steelyard.cli.serving.request import ServedRequest
 
@@ -37,6 +38,5 @@ class McpRequest(ServedRequest):
 
 def add_mcp(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Serve runs, profiles, a fleet and decisions to agents, over the Model Context Protocol on stdio."
-    made = command(McpRequest, "steelyard.agents.server:serve", about, report=None, has_json=False)
+    made = command(McpRequest, "steelyard.agents.server:serve", ABOUT["mcp"], report=None, has_json=False)
     app.command("mcp", epilog=examples(*_EXAMPLES))(made)

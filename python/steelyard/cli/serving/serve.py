@@ -11,6 +11,7 @@ import typer
 
 from steelyard._base.request import Option
 from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT
 from steelyard.cli.requests import command
 from steelyard.cli.serving.request import ServedRequest
 
@@ -45,6 +46,5 @@ class ServeRequest(ServedRequest):
 
 def add_serve(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    about = "Serve runs, comparisons, trends, a fleet and decisions as web pages."
-    made = command(ServeRequest, "steelyard.web.serve:serve", about, report=None, has_json=False)
+    made = command(ServeRequest, "steelyard.web.serve:serve", ABOUT["serve"], report=None, has_json=False)
     app.command("serve", epilog=examples(*_EXAMPLES))(made)

@@ -13,7 +13,8 @@ import typer
 from steelyard._base import ExitCode
 from steelyard.cli.commands import Commands
 from steelyard.cli.options import Json, Report
-from steelyard.cli.output import EXIT_CODES, examples
+from steelyard.cli.output import examples
+from steelyard.cli.overview import ABOUT, EXIT_CODES
 from steelyard.cli.requests import command
 from steelyard.tune.request import SweepRequest, TuneRequest
 
@@ -31,7 +32,7 @@ class _Tune(Commands):
 
 app = typer.Typer(
     cls=_Tune,
-    help="Find settings of the machine and the program that serve a workload best (a soft SKU).",
+    help=ABOUT["tune"],
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,
