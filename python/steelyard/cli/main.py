@@ -107,7 +107,7 @@ def list_(
     as_json: Json = False,
 ) -> int:
     """``steelyard list``."""
-    from steelyard.cli.listing import show
+    from steelyard.cli.listing.show import show
 
     return show(part, runs, everything=everything, as_json=as_json)
 

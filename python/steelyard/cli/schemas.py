@@ -11,7 +11,7 @@ from steelyard.bench.health.check import HealthCheck
 from steelyard.bench.stack.install import Installed, Removal
 from steelyard.bench.stack.installation import Installation
 from steelyard.bench.suites.preflight import Preflight
-from steelyard.cli.listed import Listed
+from steelyard.cli.listing.listed import Listed
 from steelyard.decide import RunScore, SuiteScore
 from steelyard.decide.choice.results import Choice
 from steelyard.decide.choice.savings import Savings

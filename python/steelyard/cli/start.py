@@ -1,7 +1,7 @@
 """Where the ``steelyard`` command begins.
 
-``--help`` is printed before the command line is loaded. An interrupt while that is loaded ends the process as it
-ends any other, without a traceback; ``main`` takes interrupts from then on.
+``--help`` is printed before the command line is loaded. An interrupt while that is loaded ends the process
+as it ends any other, without a traceback; ``main`` takes interrupts from then on.
 """
 
 import os
@@ -13,14 +13,14 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 def main() -> None:
     """Run the command line and exit."""
-    if sys.argv[1:] in (["--help"], ["-h"]) and _told():
+    if sys.argv[1:] in (["--help"], ["-h"]) and _printed():
         return
     from steelyard.cli import main as command_line
 
     command_line.main()
 
 
-def _told() -> bool:
+def _printed() -> bool:
     """Print the help; return False where nothing can be written, which the command line reports."""
     from steelyard.cli.overview import overview
 

@@ -189,7 +189,7 @@ def test_a_bug_is_one_line_too(capsys, monkeypatch):
     def broken(*_arguments, **_options):
         raise ZeroDivisionError("division\nby zero")
 
-    monkeypatch.setattr("steelyard.cli.listing.show", broken)
+    monkeypatch.setattr("steelyard.cli.listing.show.show", broken)
     assert invoke(["list"]) == 4
     said = capsys.readouterr().err
     assert (
@@ -202,7 +202,7 @@ def test_an_interrupt_is_one_line(capsys, monkeypatch):
     def interrupted(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("steelyard.cli.listing.show", interrupted)
+    monkeypatch.setattr("steelyard.cli.listing.show.show", interrupted)
     assert invoke(["list"]) == 4
     assert capsys.readouterr().err == "steelyard: interrupted\n"
 
@@ -267,7 +267,7 @@ def test_what_fails_because_of_an_interrupt_is_an_interrupt(
     def broken(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("steelyard.cli.listing.show", broken)
+    monkeypatch.setattr("steelyard.cli.listing.show.show", broken)
     monkeypatch.setattr("steelyard.cli.main._signals", [2])
     assert invoke(["list"]) == 4
     assert capsys.readouterr().err == "steelyard: interrupted\n"

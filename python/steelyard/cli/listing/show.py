@@ -9,8 +9,8 @@ from pathlib import Path
 from steelyard._base import UsageError
 from steelyard.bench import declaration, tiers
 from steelyard.bench.parameters import Parameter, format_value, nearest
-from steelyard.cli import listed
-from steelyard.cli.listed import EXPERIMENT, Listed, ListedExperiment, ListedRun, ListedSuite
+from steelyard.cli.listing import listed
+from steelyard.cli.listing.listed import EXPERIMENT, Listed, ListedExperiment, ListedRun, ListedSuite
 from steelyard.cli.output import print_json, show_answer
 from steelyard.report.answer import Answer, Column, Section, Table, table
 

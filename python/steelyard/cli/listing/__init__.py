@@ -1,0 +1,1 @@
+"""``steelyard list``: what can be run, and what was run."""
