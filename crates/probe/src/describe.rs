@@ -158,7 +158,8 @@ A recording is a directory: `telemetry.json` says what was recorded and how it e
 Parquet file, `<source>.parquet`. While recording, and after a recorder that was killed, it is
 `<source>.arrows` instead, an Arrow IPC stream that any Arrow library reads up to its last whole batch
 (`pyarrow.ipc.open_stream`); it lags at most a second behind, or one tick where ticks are further apart.
-`steelyard-probe recover DIR` makes Parquet of it.
+`steelyard-probe recover DIR` makes Parquet of it. `answers.arrow` holds answers to queries that the page of a run
+asked, so that it is shown at once again; without it they are computed again.
 
 Each row belongs to one tick and one thing (a core, a device, a process). `time_ns` is the monotonic time
 just before the file was read that the row comes from, so times differ a little from source to source within a

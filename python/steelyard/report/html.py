@@ -12,6 +12,7 @@ from steelyard.report import page
 from steelyard.report.answer.page import write_page
 from steelyard.report.model import ReportData, gather
 from steelyard.report.template import PAGE, page_path
+from steelyard.telemetry import answers
 
 
 def write(
@@ -37,4 +38,7 @@ def write_data(data: ReportData, path: Path | None = None) -> Path:
     """Write the page of a run that was read already, to ``path`` (by default into the run's own folder)."""
     path = data.folder / PAGE if path is None else page_path(path)
     is_beside = path.parent.resolve() == data.folder.resolve()
-    return write_page(path, page.answer(data, is_beside=is_beside))
+    written = write_page(path, page.answer(data, is_beside=is_beside))
+    if is_beside:
+        answers.save(data.folder)
+    return written

@@ -141,6 +141,7 @@ class _Walk:
     words: list[str] = field(default_factory=list)
     rows: list[pa.Table] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
     is_plain: bool = True
     """Whether all of it can be digested."""
     _seen: dict[int, str] = field(default_factory=dict)
@@ -169,6 +170,7 @@ class _Walk:
             return f"rows {_columns(node._arguments[0].schema)}"
         if node._kind == "table":
             name, columns, source = node._arguments
+            self.tables.append(name)
             if source not in self.sources:
                 self.sources.append(source)
             if isinstance(columns, Deferred):
@@ -193,11 +195,14 @@ def source_of(expression: Deferred) -> Source | None:
 
 @dataclass(frozen=True)
 class Compiled:
-    """SQL for DuckDB, the columns that are whole numbers, and the rows it knows as ``made_0``, ``made_1``."""
+    """SQL for DuckDB, the columns that are whole numbers, the rows it knows as ``made_0``, ``made_1``, and
+    the names of the engine's tables that it reads.
+    """
 
     sql: str
     integers: tuple[str, ...]
     rows: tuple[pa.Table, ...]
+    tables: tuple[str, ...]
 
 
 def compiled(expression: Deferred) -> Compiled:
@@ -209,7 +214,9 @@ def compiled(expression: Deferred) -> Compiled:
     if known is None:
         known = _compile(expression)
         _write(place, known)
-    return Compiled(known["sql"], tuple(known["integers"]), tuple(walk.rows))
+    return Compiled(
+        known["sql"], tuple(known["integers"]), tuple(walk.rows), tuple(dict.fromkeys(walk.tables))
+    )
 
 
 def _compile(expression: Deferred) -> dict[str, Any]:

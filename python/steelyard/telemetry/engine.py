@@ -5,6 +5,7 @@ Arrow's own way to numpy load pandas, which nothing here uses and which takes a 
 """
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from steelyard._base import held_back
-from steelyard.telemetry.deferred import Deferred, compiled, source_of, table
+from steelyard.telemetry.deferred import Compiled, Deferred, compiled, source_of, table
 
 
 def fetch(expression: Any) -> pa.Table:
@@ -53,12 +54,25 @@ class DuckDB:
     """DuckDB in this process, as the engine of expressions that were written down."""
 
     def __init__(self, **config: str) -> None:
-        self.connection = duckdb().connect(config=dict(config))
+        self._config = config
         self._kept = 0
+        self._is_closed = False
+
+    @functools.cached_property
+    def connection(self) -> Any:
+        """The engine, started when it is needed first."""
+        connection = duckdb().connect(config=dict(self._config))
+        if self._is_closed:
+            # What is asked of it now is an error of the engine.
+            connection.close()
+        return connection
 
     def fetch_deferred(self, expression: Deferred) -> pa.Table:
         """Return the rows of an expression over its tables, as an Arrow table."""
-        query = compiled(expression)
+        return self.run(compiled(expression))
+
+    def run(self, query: Compiled) -> pa.Table:
+        """Return the rows of a query as an Arrow table."""
         with _shown(self.connection, query.rows):
             return _with_whole_numbers(self.connection.sql(query.sql).to_arrow_table(), query.integers)
 
@@ -72,10 +86,13 @@ class DuckDB:
         """Return the same rows, computed once: DuckDB puts them on disk where memory does not hold them."""
         self._kept += 1
         name = f"kept_{self._kept}"
-        query = compiled(expression)
+        self.make_table(name, compiled(expression))
+        return table(self, name, expression)
+
+    def make_table(self, name: str, query: Compiled) -> None:
+        """Put the rows of a query into a table of this engine."""
         with _shown(self.connection, query.rows):
             self.connection.execute(f'CREATE TEMPORARY TABLE "{name}" AS {query.sql}')
-        return table(self, name, expression)
 
     def read_parquet(self, path: Path, name: str) -> None:
         """Give the rows of a file a name."""
@@ -83,7 +100,9 @@ class DuckDB:
 
     def close(self) -> None:
         """Close the connection, and remove what it put on disk."""
-        self.connection.close()
+        self._is_closed = True
+        if "connection" in vars(self):
+            self.connection.close()
 
 
 def literal_path(path: str) -> str:

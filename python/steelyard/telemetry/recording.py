@@ -15,7 +15,7 @@ from steelyard.records import Source, Telemetry, read
 from steelyard.telemetry import deferred
 from steelyard.telemetry import rates as rates_module
 from steelyard.telemetry import series as series_module
-from steelyard.telemetry.engine import DuckDB
+from steelyard.telemetry.answers import RecordingEngine, answers_of
 from steelyard.telemetry.rates import Rates
 from steelyard.telemetry.series import Series
 from steelyard.telemetry.tables import SourceTable, columns_of, describe, parquet_schema, read_stream
@@ -58,7 +58,7 @@ class Recording:
         self.metadata = read(Telemetry, folder / MANIFEST)
         self._sources: dict[str, Source] = {source.name: source for source in self.metadata.sources}
         self._tables: dict[str, SourceTable | str] = {}
-        self._engine: DuckDB | None = None
+        self._engine: RecordingEngine | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -161,7 +161,7 @@ class Recording:
             return source.reason or "this machine does not offer it"
         parquet, stream = self.folder / f"{name}.parquet", self.folder / f"{name}.arrows"
         if self._engine is None:
-            self._engine = DuckDB()
+            self._engine = RecordingEngine(answers_of(self.folder))
         schema = parquet_schema(parquet)
         if schema is not None:
             self._engine.read_parquet(parquet, name)

@@ -8,6 +8,8 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from steelyard._base import SteelyardError
+from steelyard.analyze.counters.definitions import definitions
+from steelyard.analyze.profiles.tax_rules import shipped_rules
 from steelyard.catalog.filters import RunFilter
 from steelyard.catalog.roots import NotThereError, check_links, folder_at
 from steelyard.machine.sources import machine_of
@@ -37,7 +39,13 @@ def page(context: Context, path: str) -> tuple[str, Callable[[], str]]:
 
 
 def prepare(context: Context) -> None:
-    """Make the page of the newest run, which is most likely to be asked for next, unless it is under way."""
+    """Make the page of the newest run, which is most likely to be asked for next, unless it is under way.
+
+    Before that, read the rules and definitions that any run's page needs.
+    """
+    with contextlib.suppress(SteelyardError):
+        shipped_rules()
+        definitions()
     for entry in context.index.rows(RunFilter()).entries[:1]:
         # What is wrong with it is said on its page, when it is asked for.
         with contextlib.suppress(SteelyardError, OSError, ValueError):
