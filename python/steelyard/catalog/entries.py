@@ -14,12 +14,13 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from steelyard._base import RecordError, SteelyardError, read_regular
 from steelyard.bench import declaration, runs
 from steelyard.bench.health.check import FOLDER as HEALTH
 from steelyard.catalog.roots import check_links, subfolders
-from steelyard.records import Colocation, HealthResult, Metric, Run, read
+from steelyard.records import Colocation, HealthResult, Metric, Run, RunStatus, read
 from steelyard.records.experiment import Experiment
 from steelyard.records.tuning import Tuning
 from steelyard.report.folders.kinds import Kind, kind_of
@@ -176,7 +177,7 @@ def _experiment(folder: Path, path: str, parent: str) -> Entry:
 
     experiment: Experiment = engine.load(folder)
     arms = ", ".join(arm.name for arm in experiment.arms[:6])
-    return _plain(
+    entry = _plain(
         folder,
         path,
         Kind.EXPERIMENT,
@@ -187,6 +188,20 @@ def _experiment(folder: Path, path: str, parent: str) -> Entry:
         experiment.tier or "",
         experiment.steelyard_version,
     )
+    return replace(entry, **_between(experiment))
+
+
+def _between(experiment: Experiment) -> dict[str, Any]:
+    """Return the result of an experiment of two arms: its outcome, and how much one has of the other."""
+    from steelyard.experiment.answers import answers
+
+    if experiment.status is not RunStatus.COMPLETE or len(experiment.arms) != 2:
+        return {}
+    answer = next(iter(answers(experiment, is_over=True)), None)
+    if answer is None or answer.ratio is None:
+        return {}
+    metric = f"{answer.arm} over {answer.base}, {answer.outcome.value}"
+    return {"metric": metric, "value": answer.ratio, "unit": "1"}
 
 
 def _tuning(folder: Path, path: str, parent: str) -> Entry:

@@ -12,6 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from steelyard._base import UsageError
+from steelyard.catalog.entries import UNREADABLE
+from steelyard.records import Level, RunStatus
+from steelyard.report.folders.kinds import Kind
 
 PAGE_ROWS = 100
 _MOST_PAGES = 1_000_000
@@ -25,6 +28,14 @@ ORDERS = {
     "kernel": "kernel",
 }
 """Columns that rows are ordered by, by the word in an address."""
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "order": tuple(ORDERS),
+    "verdict": tuple(level.value for level in Level),
+    "status": (*(status.value for status in RunStatus), UNREADABLE),
+    "kind": tuple(kind.value for kind in Kind),
+}
+"""What has few words: each of them."""
 
 _EXACT = ("kind", "benchmark", "tier", "verdict", "status", "host", "processor", "kernel")
 
@@ -68,8 +79,9 @@ class RunFilter:
             name: _flag(given.pop(name, "no"), name) for name in ("members", "ascending")
         }
         found = cls(page=int(page), **others, **given)  # type: ignore[arg-type]
-        if found.order not in ORDERS:
-            raise UsageError(f"unknown order {found.order[:20]!r}", hint=f"known: {', '.join(ORDERS)}")
+        for name, choices in CHOICES.items():
+            if (value := getattr(found, name)) and value not in choices:
+                raise UsageError(f"unknown {name} {value[:20]!r}", hint=f"known: {', '.join(choices)}")
         for name in ("since", "until"):
             _day(getattr(found, name), name)
         return found

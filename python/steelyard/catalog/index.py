@@ -28,7 +28,7 @@ from steelyard.records import Metric
 from steelyard.report.folders.kinds import Kind, kind_of
 
 FILE = ".steelyard-index.sqlite"
-_VERSION = 1
+_VERSION = 2
 _FRESH_S = 1.0
 """How old what is known of the folders may be when it is asked for."""
 _FIRST_S = 2.0

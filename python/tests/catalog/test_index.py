@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard._base import UsageError
-from steelyard.catalog.filters import ORDERS, RunFilter
+from steelyard.catalog.filters import CHOICES, ORDERS, RunFilter
 from steelyard.catalog.index import FILE, Index
 from tests.report.runs import write_run
 from tests.web.serving import many_runs, write_all
@@ -50,6 +50,10 @@ def test_each_kind_of_record_is_listed(tmp_path: Path) -> None:
     assert (run.title, run.metric, run.unit, run.verdict) == ("tao", "requests_per_s", "1/s", "suspect")
     assert run.processor
     assert run.cpus == 2
+    experiment = by_path[written["experiment"]]
+    assert (experiment.metric, experiment.unit) == ("9 over 1, undecided", "1")
+    assert experiment.value is not None
+    assert experiment.value > 0
     # Members of suites are listed where they are asked for.
     assert {entry.parent for entry in by_path.values()} == {"", "suite-1"}
     assert all("/" not in path or path.startswith("health/") for path in paths(index))
@@ -205,8 +209,28 @@ def test_any_query_is_a_filter_or_refused(query: dict[str, str]) -> None:
     assert RunFilter.of(dict(parse_qsl(urlencode(asked.query)))) == asked or not asked.query
 
 
+def test_every_word_in_an_index_may_be_asked_for(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "run.json").write_text("{")
+    index = index_of(tmp_path)
+    for name, choices in CHOICES.items():
+        if name != "order":
+            assert {value for value, _ in index.values_of(name) if value} <= set(choices)
+        for choice in choices:
+            assert getattr(RunFilter.of({name: choice}), name) == choice
+    index.close()
+
+
 @pytest.mark.parametrize(
-    "bad", [{"since": "yesterday"}, {"page": "0"}, {"page": "x"}, {"order": "x"}, {"members": "1"}]
+    "bad",
+    [
+        {"since": "yesterday"},
+        {"page": "0"},
+        {"page": "x"},
+        {"members": "1"},
+        *({name: "good"} for name in CHOICES),
+    ],
 )
 def test_a_wrong_query_is_refused_in_one_line(bad: dict[str, str]) -> None:
     with pytest.raises(UsageError) as refused:

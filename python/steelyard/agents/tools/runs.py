@@ -18,13 +18,12 @@ from steelyard.agents import data
 from steelyard.agents.context import Context, Stop
 from steelyard.agents.tool import Reply, tool
 from steelyard.catalog.entries import Entry
-from steelyard.catalog.filters import ORDERS, PAGE_ROWS, RunFilter
+from steelyard.catalog.filters import CHOICES, PAGE_ROWS, RunFilter
 from steelyard.records import Run, Suite, read
 from steelyard.report.folders.kinds import Kind, kind_of
 
 Cursor = Annotated[str | None, Option("next_cursor of the answer before, for the next page.")]
 _PARTS = ("summary", "figures", "findings", "checks")
-_VERDICTS = ("valid", "suspect", "invalid")
 _METRICS = 24
 _FINDINGS = 3
 
@@ -46,7 +45,7 @@ class ListRequest:
     cursor: Cursor = None
 
 
-@tool(ListRequest, choices={"order": tuple(ORDERS), "verdict": _VERDICTS})
+@tool(ListRequest, choices={name: CHOICES[name] for name in ("order", "verdict")})
 def list_runs(context: Context, request: ListRequest, stop: Stop) -> Reply:
     """List runs, suites, experiments and checks, the latest first: path, verdict, main result with unit,
     machine. Give the path to explain_run, compare_runs and the profile tools.

@@ -17,7 +17,7 @@ from steelyard._base.documents import as_document
 from steelyard.catalog.comparison import comparison_of
 from steelyard.catalog.entries import Entry
 from steelyard.catalog.fields import Field
-from steelyard.catalog.filters import RunFilter
+from steelyard.catalog.filters import CHOICES, RunFilter
 from steelyard.catalog.roots import NotThereError, check_links, folder_at
 from steelyard.cli.fleet.registry import queries
 from steelyard.report.answer import Answer
@@ -226,7 +226,7 @@ def _open_api() -> dict[str, Any]:
         "/api/v1/compare": _get(compared, [], _reference("Answer")),
         "/api/v1/trends": _get(trend, [], {"type": "object"}),
     }
-    filters = [Field(name) for name in RunFilter.__dataclass_fields__]
+    filters = [Field(name, choices=CHOICES.get(name, ())) for name in RunFilter.__dataclass_fields__]
     paths["/api/v1/runs"]["get"]["parameters"] = [_parameter(one) for one in filters]
     several = Field("run", "Path of a run or suite; two to eight of them.", is_list=True)
     paths["/api/v1/compare"]["get"]["parameters"] = [_parameter(several, is_required=True)]

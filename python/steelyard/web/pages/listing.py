@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from steelyard.catalog.entries import Entry
 from steelyard.catalog.fields import Field
-from steelyard.catalog.filters import RunFilter
+from steelyard.catalog.filters import CHOICES, RunFilter
 from steelyard.records import Metric
 from steelyard.report import format as fmt
 from steelyard.report.folders.kinds import Kind
@@ -89,6 +89,9 @@ def result_text(entry: Entry) -> str:
     found = Metric(value=entry.value, unit=entry.unit or "1")
     if not entry.metric:
         return fmt.quantity(found.value, found.unit)
+    if entry.kind == Kind.EXPERIMENT:
+        arms, _, outcome = entry.metric.rpartition(", ")
+        return f"{arms}: {fmt.quantity(found.value, found.unit)}, {outcome}"
     return headline_text(entry.metric, found, entry.title)
 
 
@@ -124,9 +127,9 @@ def _form(context: Context, asked: RunFilter) -> list[Field]:
     fields = [
         Field("search", "Words in names, machines, kernels and tags.", value=asked.search),
         Field("benchmark", value=asked.benchmark, choices=("", *choices("title"))),
-        Field("verdict", value=asked.verdict, choices=("", "valid", "suspect", "invalid")),
+        Field("verdict", value=asked.verdict, choices=("", *CHOICES["verdict"])),
         Field("tag", value=asked.tag, suggested=tuple(context.index.tags()[:_MOST_TAGS])),
-        Field("kind", value=asked.kind, choices=("", *(kind.value for kind in Kind))),
+        Field("kind", value=asked.kind, choices=("", *CHOICES["kind"])),
         Field("processor", value=asked.processor, choices=("", *choices("processor"))),
         Field("kernel", value=asked.kernel, choices=("", *choices("kernel"))),
         Field("host", value=asked.host, choices=("", *choices("host"))),
