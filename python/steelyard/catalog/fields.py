@@ -9,6 +9,7 @@ Not here: fields that name files: a page reads none but those that it was given 
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from steelyard._base.request import number_in
 from steelyard.cli.fleet.query import Writes
 
 _MOST_LENGTH = 2000
+_WORDS = re.compile(r"[a-z][a-z-]*(\|[a-z][a-z-]*)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,9 @@ class Field:
         if self.is_list:
             return [part for line in text.splitlines() for one in line.split(",") if (part := one.strip())]
         if self.choices and text not in self.choices:
-            raise UsageError(f"{self.title}: {text[:40]!r} is none of {', '.join(self.choices)}")
+            raise UsageError(
+                f"{self.title}: {text[:40]!r} is none of {', '.join(filter(None, self.choices))}"
+            )
         if self.type in (int, float):
             return self._number(text)
         return text
@@ -142,11 +146,14 @@ def fields_of_query(parameters: Sequence[inspect.Parameter]) -> list[Field]:
         part, is_list = _part(kind)
         if part is Path or any(isinstance(note, Writes) for note in notes):
             continue
-        choices = tuple(str(one.value) for one in part) if _is_enum(part) else ()
+        choices = tuple(str(one.value) for one in part) if _is_enum(part) else words_of(declared)
         default = parameter.default
         text = "" if default in (None, inspect.Parameter.empty) or is_list else str(default)
         if part is bool:
             text = "yes" if default else ""
+        words = choices
+        if choices and not text:
+            choices, words = ("", *choices), ("by default", *choices)
         found.append(
             Field(
                 parameter.name,
@@ -155,6 +162,7 @@ def fields_of_query(parameters: Sequence[inspect.Parameter]) -> list[Field]:
                 text,
                 text,
                 choices=choices,
+                words=words,
                 least=getattr(declared, "min", None),
                 most=getattr(declared, "max", None),
                 type=part,
@@ -178,6 +186,12 @@ def filled(fields: Sequence[Field], query: Mapping[str, str]) -> list[Field]:
 def values(fields: Sequence[Field]) -> dict[str, Any]:
     """Return the values of fields that have one, by name. Raises UsageError."""
     return {field.name: value for field in fields if (value := field.parsed()) is not None}
+
+
+def words_of(declared: Any) -> tuple[str, ...]:
+    """Return the words that a flag takes, where its declaration has all of them, as ``used|machines``."""
+    metavar = getattr(declared, "metavar", None) or ""
+    return tuple(metavar.split("|")) if _WORDS.fullmatch(metavar) else ()
 
 
 def _is_enum(kind: Any) -> bool:

@@ -256,6 +256,18 @@ def test_prices_are_slid(browser: Browser, tmp_path: Path) -> None:
         page.keyboard.press("End")
         page.wait_for_url(re.compile(r"\?tables=servers\.csv&years=10&weight%3Adb_per_s=0$"))
         assert page.locator("h1").inner_text()
+        # A slider that asks for nothing until it is moved, and again when that is taken back.
+        unset = page.locator("input[type=range][data-unset]").first
+        name = str(unset.evaluate("input => input.dataset.name"))
+        assert page.locator("button.clear").count() == 0
+        unset.focus()
+        page.keyboard.press("End")
+        page.wait_for_url(re.compile(f"[?&]{re.escape(name)}="))
+        page.wait_for_load_state()
+        page.click("button.clear")
+        page.wait_for_url(re.compile(r"\?tables=servers\.csv&years=10&weight%3Adb_per_s=0$"))
+        page.wait_for_load_state()
+        assert page.evaluate("document.activeElement.dataset.name") == name
 
 
 def suggested(page: Page, name: str) -> list[str]:

@@ -109,7 +109,7 @@ def _flag(fields: list[Field], name: str, text: str) -> str:
 
 
 def _described(one: Field) -> str:
-    choices = f" One of {', '.join(one.choices)}." if one.choices else ""
+    choices = f" One of {', '.join(filter(None, one.choices))}." if one.choices else ""
     default = f" Default: {one.value}." if one.value else ""
     return f"{one.help}{choices}{default}"
 

@@ -25,7 +25,7 @@ Uplifts = Annotated[
         " shown.",
     ),
 ]
-Reference = Annotated[str, typer.Option("--reference", help="Reference frequency: nominal or max.")]
+Reference = Annotated[str, typer.Option("--reference", metavar="nominal|max", help="Reference frequency.")]
 
 
 @query(

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
     from steelyard.report.answer import Answer
 
-Cost = Annotated[str, typer.Option("--cost", help="Cost to minimise: cycles or cpu-s.")]
-Work = Annotated[str, typer.Option("--work", help="Unit of work: instructions or operations.")]
+Cost = Annotated[str, typer.Option("--cost", metavar="cycles|cpu-s", help="Cost to minimise.")]
+Work = Annotated[str, typer.Option("--work", metavar="instructions|operations", help="Unit of work.")]
 Capacity = Annotated[
     str,
     typer.Option(
         "--capacity",
+        metavar="used|machines",
         help="Capacity of platforms: used (their present work) or machines (all of their machines).",
     ),
 ]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _SELECTION = "Selection FIELD=VALUE,...: from, to, platform, job, task, machine, cluster, label.NAME."
 
 By = Annotated[
-    str, typer.Option("--by", help="Group by function, binary, job, platform, cluster or category.")
+    str,
+    typer.Option("--by", metavar="function|binary|job|platform|cluster|category", help="What to group by."),
 ]
 Where = Annotated[str, typer.Option("--where", metavar="SELECTION", help=_SELECTION)]
 Event = Annotated[str | None, typer.Option("--event", metavar="EVENT", help=EVENT_HELP)]

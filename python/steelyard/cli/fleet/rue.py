@@ -24,11 +24,9 @@ Label = Annotated[
 ]
 Resource = Annotated[
     str,
-    typer.Option(
-        "--resource", metavar="NAME", help="Resource to compare: cpu, memory, storage, network or all."
-    ),
+    typer.Option("--resource", metavar="cpu|memory|storage|network|all", help="Resource to compare."),
 ]
-Work = Annotated[str, typer.Option("--work", help="Unit of work: operations or instructions.")]
+Work = Annotated[str, typer.Option("--work", metavar="operations|instructions", help="Unit of work.")]
 Baseline = Annotated[
     str | None,
     typer.Option(
@@ -48,7 +46,7 @@ Split = Annotated[
     typer.Option("--split", metavar="A=99,B=1", help="Declared split of machines, which is then tested."),
 ]
 Replicate = Annotated[
-    str, typer.Option("--replicate", help="Unit of assignment: machine, machine-day, task or task-day.")
+    str, typer.Option("--replicate", metavar="machine|machine-day|task|task-day", help="Unit of assignment.")
 ]
 ClusterBy = Annotated[
     str | None,

@@ -18,6 +18,15 @@
     });
   }
 
+  for (const clear of document.querySelectorAll("button[data-clear]")) {
+    clear.addEventListener("click", () => {
+      const range = document.getElementById(clear.dataset.clear);
+      range.removeAttribute("name");
+      sessionStorage.setItem("moved", JSON.stringify([location.pathname, range.id, scrollY]));
+      range.form.requestSubmit();
+    });
+  }
+
   // Whoever moves a slider by keyboard goes on where the page was, also where an answer had to be waited for.
   const moved = JSON.parse(sessionStorage.getItem("moved") || "null");
   if (moved && moved[0] === location.pathname && !document.querySelector("[data-job]")) {
