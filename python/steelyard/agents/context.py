@@ -66,6 +66,8 @@ class Context:
     store: str | None
     tables: tuple[Path, ...]
     budget: Budget = field(default_factory=Budget)
+    given: Path | None = None
+    """The folder of runs as it was named at the start."""
     measuring: threading.Lock = field(default_factory=threading.Lock)
     """Held while a benchmark runs."""
     catalog: Catalog = field(init=False)
@@ -74,7 +76,7 @@ class Context:
         # In memory, unless `steelyard serve` has left one: a server that only reads leaves nothing there.
         has_index = (self.root / FILE).is_file()
         index = Index(self.root, None if has_index else Path(":memory:"))
-        self.catalog = Catalog(Settings(self.root, self.store, self.tables), index)
+        self.catalog = Catalog(Settings(self.root, self.store, self.tables, given=self.given), index)
 
     @property
     def index(self) -> Index:

@@ -87,7 +87,7 @@ def context_of(request: McpRequest, given: Collection[str]) -> Context:
         store = str(Path(store).resolve())
     # Whole paths, which are recognised in what is said; `runs` is a word.
     tables = tuple(table.absolute() for table in request.tables)
-    return Context(root.resolve(), store, tables, budget)
+    return Context(root.resolve(), store, tables, budget, given=root)
 
 
 def make_server(context: Context, *, allow_run: bool) -> Server[Any]:

@@ -15,10 +15,11 @@ import anyio.lowlevel
 import pytest
 
 from steelyard.agents.context import Context
-from steelyard.agents.server import _answer
+from steelyard.agents.server import _answer, context_of
 from steelyard.agents.tools import tools
 from steelyard.agents.wire import MOST_BYTES
 from steelyard.catalog.index import FILE, Index
+from steelyard.cli.serving.mcp import McpRequest
 from steelyard.records import Run, RunStatus, read
 from tests.agents.client import Agent, Raw, converse
 from tests.calling import call
@@ -216,6 +217,18 @@ def test_calls_that_are_cancelled_are_not_answered_and_make_place(runs: Path) ->
             answered.append(server.read()["id"])
         assert len(answered) == len(set(answered))
         assert len(answered) < 60, "a call that nobody waits for is not worked at"
+
+
+def test_commands_name_the_folder_of_runs_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "deep" / "runs" / "run-1")
+    context = context_of(McpRequest(runs=Path("deep/runs")), ())
+    assert context.catalog.without_root(f"steelyard report {tmp_path}/deep/runs/run-1") == (
+        "steelyard report deep/runs/run-1"
+    )
+    context.close()
 
 
 @pytest.mark.parametrize("steps", range(8))

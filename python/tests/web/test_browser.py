@@ -222,7 +222,7 @@ def test_a_query_waits_and_is_asked_anew_by_its_form(browser: Browser, tmp_path:
             page.goto(f"{server.address}{query}")
             # Whether it waits first or not, the answer comes without a click.
             page.wait_for_selector("form.ask", timeout=60_000)
-        page.fill("input[name=by]", "category")
+        page.select_option("select[name=by]", "category")
         page.locator("form.ask button").click()
         page.wait_for_url(re.compile("by=category"))
         page.wait_for_selector("html[data-drawn]", timeout=60_000)
