@@ -9,11 +9,9 @@ page are left out, the rest is as a reader sees it.
 """
 
 import argparse
-import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -23,31 +21,24 @@ from steelyard.decide import find_baseline
 from steelyard.decide.score import score
 from steelyard.report import html
 
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "python")]
+
+from tests.browsing import launched  # noqa: E402
+
 WIDTH, SCALE = 1120, 1.2
 BYTES_AT_MOST = 400_000
 SHOWN = ("throughput", "latency", "cpu-server", "cpu-all")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 # Leaves the headline, the tiles, what explains the number, and the charts named in SHOWN.
 TRIM = """shown => {
     for (const part of document.querySelectorAll(
-        "footer, .skip, #details, #repeats, #percentiles, #machine, .command, .values, .absent, #time .intro"
+        "footer, .skip, nav, #why, #percentiles, #counted, #profile, #machine, #checks, #details,"
+        + " .command, .values, .absent, .intro"
     )) part.remove();
     for (const figure of document.querySelectorAll("figure.chart"))
         if (!shown.includes(figure.id.replace("figure-", ""))) figure.remove();
-    document.querySelector("#time .charts").append(...document.querySelectorAll("#cpu figure.chart"));
+    document.querySelector("#time .blocks").append(...document.querySelectorAll("#cpu figure.chart"));
     document.querySelector("#cpu").remove();
-    for (const figure of document.querySelectorAll("#time figure.chart:not(:first-child)"))
-        figure.classList.remove("wide");
     for (const section of document.querySelectorAll("main > section")) section.style.marginTop = "1.9rem";
     document.querySelector(".hero").style.paddingTop = "2rem";
     document.querySelector("main").style.paddingBottom = "2rem";
@@ -84,12 +75,9 @@ def main() -> int:
 
 def shoot(report: Path, out: Path) -> list[Path]:
     """Return the pictures of ``report`` in light and in dark."""
-    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-    found = next(filter(None, map(shutil.which, names)), None)
-    options: dict[str, Any] = {"executable_path": found} if found else {}
     written = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(args=list(FLAGS), **options)
+        browser = launched(playwright)
         for scheme in ("light", "dark"):
             context = browser.new_context(
                 viewport={"width": WIDTH, "height": 900}, device_scale_factor=SCALE, color_scheme=scheme
