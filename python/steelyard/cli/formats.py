@@ -66,7 +66,9 @@ def add_format(app: typer.Typer) -> None:
     """Give ``--format`` to every command of ``app``, and of its groups, that has ``--json``."""
     for command in app.registered_commands:
         callback = command.callback
-        if callback is not None and "as_json" in inspect.signature(callback).parameters:
+        parameters = {} if callback is None else inspect.signature(callback).parameters
+        # A group is added to several command lines of a process.
+        if callback is not None and "as_json" in parameters and "output_format" not in parameters:
             command.callback = _formatted(callback)
     for group in app.registered_groups:
         if group.typer_instance is not None:

@@ -9,6 +9,8 @@ import functools
 import os
 import signal
 import sys
+from collections.abc import Collection
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,13 +20,8 @@ import steelyard
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench.options import RUNS
 from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
-from steelyard.cli import export, numa
 from steelyard.cli.commands import AllCommands, use_commands
-from steelyard.cli.decide import baseline, choose, fidelity, project, score, size
-from steelyard.cli.experiment import command as experiment
-from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
-from steelyard.cli.machine import commands as inventory
 from steelyard.cli.options import Baseline, Json, Out, Report, RunName, Runs
 from steelyard.cli.output import (
     complain,
@@ -34,14 +31,10 @@ from steelyard.cli.output import (
     unexpected,
 )
 from steelyard.cli.overview import ABOUT, EXIT_CODES, PURPOSE
-from steelyard.cli.profile import commands as profile
 from steelyard.cli.requests import command
-from steelyard.cli.scale import command as scale
-from steelyard.cli.serving import mcp, serve
 from steelyard.cli.standard import flushed, take_streams
-from steelyard.cli.tune import commands as tune
 
-app = typer.Typer(
+_own = typer.Typer(
     cls=AllCommands,
     help=PURPOSE,
     epilog=EXIT_CODES,
@@ -66,7 +59,7 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@_own.callback()
 def _global(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -75,7 +68,7 @@ def _global(
     """Measure servers."""
 
 
-app.command(
+_own.command(
     "run",
     epilog=examples(
         "steelyard run", "steelyard run tao --tier smoke", "steelyard run tao --set memory=1GiB --repeat 5"
@@ -90,7 +83,7 @@ app.command(
 )
 
 
-@app.command(
+@_own.command(
     "list",
     help=ABOUT["list"],
     epilog=examples("steelyard list", "steelyard list runs --runs /srv/runs", "steelyard list --all"),
@@ -112,7 +105,7 @@ def list_(
     return show(part, runs, everything=everything, as_json=as_json)
 
 
-@app.command(
+@_own.command(
     "install",
     help=ABOUT["install"],
     epilog=examples(
@@ -143,7 +136,7 @@ def install(
     return install_and_show(names or [], chosen, as_json=as_json)
 
 
-@app.command(
+@_own.command(
     "uninstall",
     help=ABOUT["uninstall"],
     epilog=examples("steelyard uninstall redis", "steelyard uninstall redis --packages"),
@@ -161,7 +154,7 @@ def uninstall(
     return uninstall_and_show(name, packages=packages, as_json=as_json)
 
 
-@app.command(
+@_own.command(
     "report",
     help=ABOUT["report"],
     epilog=examples("steelyard report latest", "steelyard report latest --report page.html --baseline NAME"),
@@ -186,7 +179,7 @@ def report(
     return show_report(name, page, runs, baseline=baseline, shared_script=shared_script, as_json=as_json)
 
 
-@app.command(
+@_own.command(
     "health",
     help=ABOUT["health"],
     epilog=examples(
@@ -228,7 +221,7 @@ def health(
     return show_health(request, as_json=as_json)
 
 
-app.command(
+_own.command(
     "characterize",
     epilog=examples(
         "steelyard characterize -- ./program --flag",
@@ -244,7 +237,7 @@ app.command(
         report=OfSuite,
     )
 )
-app.command(
+_own.command(
     "colocate",
     epilog=examples(
         "steelyard colocate redis memcached",
@@ -259,7 +252,7 @@ app.command(
 )
 
 
-@app.command(
+@_own.command(
     "compare",
     help=ABOUT["compare"],
     epilog=examples(
@@ -290,7 +283,7 @@ def compare(
     return show_comparison(a, b, runs, report=page, as_json=as_json)
 
 
-@app.command(
+@_own.command(
     "top",
     help=ABOUT["top"],
     epilog=examples("steelyard top", "steelyard top --by cgroup --sort numa", "steelyard top --once --json"),
@@ -312,7 +305,7 @@ def top(
     become_top(arguments or [])
 
 
-@app.command("doctor", help=ABOUT["doctor"], epilog=examples("steelyard doctor", "steelyard doctor --json"))
+@_own.command("doctor", help=ABOUT["doctor"], epilog=examples("steelyard doctor", "steelyard doctor --json"))
 def doctor(as_json: Json = False) -> int:
     """``steelyard doctor``."""
     from steelyard.cli.doctor import show_doctor
@@ -320,24 +313,45 @@ def doctor(as_json: Json = False) -> int:
     return show_doctor(as_json=as_json)
 
 
-experiment.add_experiment(app)
-scale.add_scale(app)
-fidelity.add_fidelity(app)
-choose.add_choose(app)
-size.add_size(app)
-project.add_project(app)
-score.add_score(app)
-export.add_export(app)
-serve.add_serve(app)
-mcp.add_mcp(app)
-app.add_typer(baseline.app, name="baseline")
-app.add_typer(inventory.app, name="machine")
-app.add_typer(profile.app, name="profile")
-app.add_typer(numa.app, name="numa")
-app.add_typer(tune.app, name="tune")
-app.add_typer(fleet.app, name="fleet")
-add_format(app)
-use_commands(app)
+_MODULES = {
+    "experiment": "steelyard.cli.experiment.command:add_experiment",
+    "scale": "steelyard.cli.scale.command:add_scale",
+    "fidelity": "steelyard.cli.decide.fidelity:add_fidelity",
+    "choose": "steelyard.cli.decide.choose:add_choose",
+    "size": "steelyard.cli.decide.size:add_size",
+    "project": "steelyard.cli.decide.project:add_project",
+    "score": "steelyard.cli.decide.score:add_score",
+    "export": "steelyard.cli.export:add_export",
+    "serve": "steelyard.cli.serving.serve:add_serve",
+    "mcp": "steelyard.cli.serving.mcp:add_mcp",
+    "baseline": "steelyard.cli.decide.baseline:app",
+    "machine": "steelyard.cli.machine.commands:app",
+    "profile": "steelyard.cli.profile.commands:app",
+    "numa": "steelyard.cli.numa:app",
+    "tune": "steelyard.cli.tune.commands:app",
+    "fleet": "steelyard.cli.fleet.group:app",
+}
+"""Where the commands are that have a module of their own: what adds one, or a group."""
+
+
+def _app_of(names: Collection[str]) -> typer.Typer:
+    """Return the command line with these commands only: loading all takes as long as `list` itself."""
+    part = copy.copy(_own)
+    part.registered_commands = [copy.copy(each) for each in _own.registered_commands if each.name in names]
+    part.registered_groups = []
+    for name in names:
+        if name not in _MODULES:
+            continue
+        module, _, attribute = _MODULES[name].partition(":")
+        found = getattr(import_module(module), attribute)
+        if isinstance(found, typer.Typer):
+            part.add_typer(found, name=name)
+        else:
+            found(part)
+    add_format(part)
+    use_commands(part)
+    return part
+
 
 _ClickError: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
@@ -360,22 +374,16 @@ def _complain_of_usage(error: Any) -> ExitCode:
 
 
 @functools.cache
-def _command(name: str) -> Any:
-    """Return the parser of one command, or of all where ``name`` is none of them.
-
-    Making that of all takes 40 ms, at each start.
-    """
-    part = copy.copy(app)
-    part.registered_commands = [each for each in app.registered_commands if each.name == name]
-    part.registered_groups = [each for each in app.registered_groups if each.name == name]
-    found = part.registered_commands or part.registered_groups
-    return typer.main.get_command(part if found else app)
+def parser_of(name: str = "") -> Any:
+    """Return the parser of one command, of none for an option, or of all where ``name`` is none of them."""
+    names = [name] if name in ABOUT else [] if name.startswith("-") else ABOUT
+    return typer.main.get_command(_app_of(names))
 
 
 def invoke(arguments: list[str]) -> int:
     """Run one command; return its exit code."""
     try:
-        code: Any = _command(arguments[0] if arguments else "")(
+        code: Any = parser_of(arguments[0] if arguments else "")(
             arguments, prog_name="steelyard", standalone_mode=False
         )
     except SteelyardError as error:

@@ -5,6 +5,7 @@ In: base units. Out: text. Invariant: never more digits than three significant o
 """
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -12,6 +13,7 @@ from steelyard.report.units import symbols
 
 MISSING = "–"
 _NARROW = "\u202f"
+_FIGURE = re.compile(r"(?<=\d) (?=%|(?:[kMGT]i?B|B|[mµn]?s|[kMG]?Hz|W|J)(?![A-Za-z]))")
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _DURATIONS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
@@ -43,6 +45,15 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...], below: str) -> s
 def plain(text: str) -> str:
     """Return ``text`` with ordinary spaces, for terminals and comparisons."""
     return text.replace(_NARROW, " ")
+
+
+def unbroken(text: str) -> str:
+    """Return ``text`` with figures that no line break parts from their units, for pages.
+
+    >>> unbroken("known to 13.0 % only, of 4 GiB, in 3 steps, 2 stacks").split(" ")
+    ['known', 'to', '13.0\u202f%', 'only,', 'of', '4\u202fGiB,', 'in', '3', 'steps,', '2', 'stacks']
+    """
+    return _FIGURE.sub(_NARROW, text)
 
 
 def quantity(value: float | None, unit: str | None) -> str:

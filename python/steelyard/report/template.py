@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 
 from steelyard import __version__
 from steelyard._base import replacing
+from steelyard.report import format as fmt
 from steelyard.report.assets import OWN, Assets
 from steelyard.report.controls import without_controls
 from steelyard.report.embedding import embed
@@ -113,8 +114,14 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = _unbroken
     environment.filters["flags"] = _flags
     return environment
+
+
+def _unbroken(text: str) -> str:
+    made = fmt.unbroken(text)
+    return Markup(made) if isinstance(text, Markup) else made  # noqa: S704 - it was escaped before
 
 
 def _flags(text: str) -> Markup:

@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.agents.tools import tools
 from steelyard.agents.wire import MOST_BYTES
-from steelyard.cli.main import app
+from steelyard.cli.main import parser_of
 from tests.agents.client import Agent, converse
 from tests.agents.test_tools import SERVERS
 from tests.report.runs import write_run
@@ -41,8 +41,7 @@ def test_the_table_names_every_tool() -> None:
 
 
 def test_its_commands_are_understood() -> None:
-    import typer
 
     (line,) = [line.strip() for line in TEXT.splitlines() if line.startswith("    steelyard ")]
     words = shlex.split(line)
-    typer.main.get_command(app).commands["mcp"].make_context("mcp", words[2:])
+    parser_of().commands["mcp"].make_context("mcp", words[2:])

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
 
-from steelyard.cli.main import app, invoke
+from steelyard.cli.main import invoke, parser_of
 
 OUTPUT = {
     "--out": "DIR",
@@ -82,7 +81,7 @@ def commands() -> Iterator[tuple[str, Any]]:
         for word, one in inner.items():
             yield from below(one, f"{name} {word}")
 
-    yield from below(typer.main.get_command(app), "steelyard")
+    yield from below(parser_of(), "steelyard")
 
 
 COMMANDS = dict(commands())

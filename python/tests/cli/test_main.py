@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
 from steelyard._base import EnvironmentLacksError, schemas_dir
 from steelyard.bench import declaration, hook, runs, tiers
-from steelyard.cli.main import app, invoke
+from steelyard.cli.main import invoke, parser_of
 from steelyard.cli.overview import ABOUT
 
 PACKAGE = Path(declaration.__file__).parents[2]
@@ -216,11 +215,34 @@ def test_a_reader_that_leaves_gets_no_complaint():
 
 
 def test_help_names_every_command_in_its_own_words():
-    names = [each.name for each in app.registered_commands] + [each.name for each in app.registered_groups]
-    parser = typer.main.get_command(app)
-    said = {name: parser.commands[name].get_short_help_str(1000) for name in names}
+    said = {name: each.get_short_help_str(1000) for name, each in parser_of().commands.items()}
     # The order, too.
     assert list(said.items()) == list(ABOUT.items())
+
+
+def test_a_command_is_the_same_alone_and_among_all():
+    """However often it is loaded: a group's commands are the same objects each time."""
+    for name in ("run", "export", "tune", "fleet"):
+        alone, among = parser_of(name).commands[name], parser_of().commands[name]
+        assert flags_of(alone) == flags_of(among)
+        assert list(parser_of(name).commands) == [name]
+
+
+def flags_of(command):
+    children = getattr(command, "commands", {})
+    own = [option for one in command.params for option in one.opts]
+    return own, {name: flags_of(child) for name, child in children.items()}
+
+
+def test_a_command_loads_no_other():
+    script = (
+        "import sys; from steelyard.cli.main import parser_of; parser_of('list');"
+        "print([name for name in sys.modules if name.startswith(('steelyard.decide', 'steelyard.tune'))])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("columns", [20, 60, 300])

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-import typer
 
 from steelyard._base import UsageError
 from steelyard._base.request import Field, Option, asked_document, from_document, options, resumed, words
 from steelyard.bench.request import CharacterizeRequest, PairRequest, RunRequest
-from steelyard.cli.main import app
+from steelyard.cli import main
 from steelyard.cli.requests import _typed
 from steelyard.experiment.request.fields import CurveRequest, ExperimentRequest, ScenarioRequest
 from steelyard.tune.request import SweepRequest, TuneRequest
@@ -46,7 +45,7 @@ def full(request: type) -> Any:
 
 
 def parser_of(name: str) -> Any:
-    command = typer.main.get_command(app)
+    command = main.parser_of()
     for word in name.split():
         command = command.commands[word]  # type: ignore[attr-defined]
     return command

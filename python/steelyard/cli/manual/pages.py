@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import typer
-
 PROGRAM = "steelyard"
 _EXAMPLE = f"  {PROGRAM} "
 """How lines with an example begin in an epilog (``cli.output.examples``)."""
@@ -47,9 +45,9 @@ class Page:
 def pages() -> Iterator[Page]:
     """Yield a page for the program, each group and each command, in the order of ``--help``."""
     # The commands stand on this module's package: it is imported when it is asked.
-    from steelyard.cli.main import app
+    from steelyard.cli.main import parser_of
 
-    yield from _walk(typer.main.get_command(app), (), None)
+    yield from _walk(parser_of(), (), None)
 
 
 def _walk(command: Any, path: tuple[str, ...], parent: Any) -> Iterator[Page]:
