@@ -65,7 +65,6 @@ DEPENDS = {
     "--to": "until when, or in which format",
     "--window": "of what",
     "--workload": "one or several",
-    "--work": "what is said of it",
 }
 """Flags whose help differs from command to command, and why: they name one thing all the same."""
 
