@@ -15,7 +15,7 @@ from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.agents.data import quoted, without_paths
 from steelyard.catalog.folder import Catalog, Settings
 from steelyard.catalog.index import FILE, Index
-from steelyard.catalog.roots import check_links, folder_at
+from steelyard.catalog.roots import check_links, folder_at, real_path, shown_path
 from steelyard.report.folders.kinds import Kind, kind_of
 
 RUNS = "runs"
@@ -88,8 +88,8 @@ class Context:
         self.catalog.close()
 
     def folder(self, path: str) -> Path:
-        """Return the folder at ``path`` below the folder of runs. Raises UsageError."""
-        folder = folder_at(self.root, path)
+        """Return the folder that ``list_runs`` has as ``path``. Raises UsageError."""
+        folder = folder_at(self.root, real_path(self.root, path))
         if kind_of(folder) is None:
             raise UsageError(f"there is no run at {path[:200]!r}", hint="list_runs has the paths")
         check_links(self.root, folder)
@@ -100,7 +100,8 @@ class Context:
         folder = self.folder(path)
         kind = kind_of(folder)
         if kind is not Kind.RUN:
-            members = [f"{path}/{one.name}" for one in sorted(folder.iterdir()) if kind_of(one) is Kind.RUN]
+            runs = [one.name for one in sorted(folder.iterdir()) if kind_of(one) is Kind.RUN]
+            members = [f"{path}/{shown_path(name)}" for name in runs]
             hint = f"its runs: {', '.join(members[:8])}" if members else "list_runs has the paths"
             raise UsageError(f"{path[:200]!r} is no run but a {kind}", hint=hint)
         return folder

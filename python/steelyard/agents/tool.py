@@ -90,7 +90,7 @@ class Tool:
         if one.type is str and not isinstance(value, str):
             raise UsageError(f"{one.name}: not a text but {_kind(value)}")
         found = read_value(one, one.name, value)
-        if one.name in self.choices and found not in self.choices[one.name]:
+        if one.name in self.choices and found not in (one.default, *self.choices[one.name]):
             known = ", ".join(self.choices[one.name])
             raise UsageError(f"{one.name}: {str(found)[:40]!r} is none of them", hint=f"one of {known}")
         return found

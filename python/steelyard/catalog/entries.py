@@ -8,8 +8,9 @@ Not here: keeping entries (``store``), the answer of a folder (``report.folders`
 
 from __future__ import annotations
 
-import json
 import os
+import sys
+import traceback
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,15 +20,17 @@ from typing import Any
 from steelyard._base import RecordError, SteelyardError, read_regular
 from steelyard.bench import declaration, runs
 from steelyard.bench.health.check import FOLDER as HEALTH
-from steelyard.catalog.roots import check_links, subfolders
+from steelyard.catalog.roots import NOT_UTF8, check_links, is_utf8, listed_path, subfolders
 from steelyard.records import Colocation, HealthResult, Metric, Run, RunStatus, read
 from steelyard.records.experiment import Experiment
+from steelyard.records.text import load_object
 from steelyard.records.tuning import Tuning
 from steelyard.report.folders.kinds import Kind, kind_of
 
 UNREADABLE = "unreadable"
 _MACHINE = "machine.json"
 _MACHINE_BYTES = 8 << 20
+_CPUS_BELOW = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,33 +82,50 @@ def day_of(ns: int) -> str:
 def folders(root: Path, suites: Container[str] = ()) -> Iterator[tuple[str, str]]:
     """Yield the paths of folders below ``root`` that are listed, each with that of the suite that it is in.
 
-    ``suites`` are paths of suites that are known.
+    ``suites`` are paths of suites that are known. Raises OSError where ``root`` cannot be read.
     """
+
+    def inner(path: str) -> list[str]:
+        try:
+            return [f"{path}/{name}" for name in subfolders(root, f"{root}/{path}")]
+        except OSError:
+            return []
+
     for name in subfolders(root, str(root)):
         if name == HEALTH:
-            for machine in subfolders(root, f"{root}/{name}"):
-                path = f"{name}/{machine}"
-                yield from ((f"{path}/{check}", "") for check in subfolders(root, f"{root}/{path}"))
+            yield from ((check, "") for machine in inner(name) for check in inner(machine))
             continue
         yield name, ""
         if name in suites or os.path.lexists(f"{root}/{name}/{Kind.SUITE.record}"):
-            yield from ((f"{name}/{member}", name) for member in subfolders(root, f"{root}/{name}"))
+            yield from ((member, name) for member in inner(name))
 
 
 def entry_of(folder: Path, root: Path, parent: str = "") -> Entry | None:
-    """Return the line of a folder; None where it holds nothing of Steelyard, or is gone."""
+    """Return the line of a folder; None where it holds nothing of Steelyard, or is gone.
+
+    Whatever is wrong with one folder is its own line's reason: the others are listed.
+    """
     kind = kind_of(folder)
     if kind is None:
         return None
     path = folder.relative_to(root).as_posix()
+    if not is_utf8(path):
+        return unreadable(listed_path(path), kind, NOT_UTF8, parent)
     try:
         check_links(root, folder)
         return _READERS[kind](folder, path, parent)
     except FileNotFoundError:
         return None
     except SteelyardError as error:
-        reason = error.message.replace(f"{root}/", "")
-        return Entry(path, kind.value, folder.name, UNREADABLE, reason, parent=parent)
+        return unreadable(path, kind, error.message.replace(f"{root}/", ""), parent)
+    except Exception as error:
+        traceback.print_exception(error, file=sys.stderr)
+        return unreadable(path, kind, f"an error in Steelyard: {type(error).__name__}", parent)
+
+
+def unreadable(path: str, kind: str, reason: str, parent: str) -> Entry:
+    """Return the line of a folder that cannot be read."""
+    return Entry(path, str(kind), path.rpartition("/")[2], UNREADABLE, reason, parent=parent)
 
 
 def _run(folder: Path, path: str, parent: str) -> Entry:
@@ -287,14 +307,15 @@ def _plain(
 def _machine(folder: Path) -> tuple[str, int | None, str]:
     """Return processor, CPUs and kernel of the inventory in ``folder``, as far as it has them."""
     try:
-        document = json.loads(read_regular(folder / _MACHINE, at_most_bytes=_MACHINE_BYTES))
-    except (RecordError, ValueError, RecursionError):
+        raw = read_regular(folder / _MACHINE, at_most_bytes=_MACHINE_BYTES)
+        document = load_object(raw, where=_MACHINE)
+    except RecordError:
         return "", None, ""
     cpu, kernel = (_object(document, name) for name in ("cpu", "kernel"))
     model, cpus, release = cpu.get("model"), cpu.get("logical_cpus"), kernel.get("release")
     return (
         model if isinstance(model, str) else "",
-        cpus if isinstance(cpus, int) and not isinstance(cpus, bool) else None,
+        cpus if isinstance(cpus, int) and not isinstance(cpus, bool) and 0 < cpus < _CPUS_BELOW else None,
         release if isinstance(release, str) else "",
     )
 

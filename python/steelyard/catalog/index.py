@@ -13,8 +13,10 @@ import contextlib
 import json
 import os
 import sqlite3
+import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,8 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steelyard.catalog.entries import Entry, entry_of, folders
+from steelyard._base import SteelyardError
+from steelyard.catalog.entries import Entry, entry_of, folders, unreadable
 from steelyard.catalog.filters import PAGE_ROWS, RunFilter
+from steelyard.catalog.roots import listed_path, shown_path
 from steelyard.records import Metric
 from steelyard.report.folders.kinds import Kind, kind_of
 
@@ -35,6 +39,7 @@ _FIRST_S = 2.0
 """How long the first list waits for the folders to be read."""
 _BATCH = 200
 _MOST_POINTS = 20_000
+_MOST_NAMES = 3
 _COLUMNS = (
     "path", "kind", "title", "status", "reason", "verdict", "tier", "parent", "metric", "value", "unit",
     "begin_ns", "host", "processor", "cpus", "kernel", "version",
@@ -75,6 +80,29 @@ class Point:
     better: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Folders of the first level that have no record: what is below them is not looked at."""
+
+    count: int = 0
+    names: tuple[str, ...] = ()
+    """The first of them, as they can be shown."""
+
+    @property
+    def note(self) -> str:
+        """What to say of them, empty where there are none."""
+        if not self.count:
+            return ""
+        noun = "folder has no record and was" if self.count == 1 else "folders have no record and were"
+        more = self.count - len(self.names)
+        names = ", ".join(self.names) + (f" and {more:,} more" if more else "")
+        return f"{self.count:,} {noun} not searched for runs: {names}"
+
+
+class RefreshError(SteelyardError):
+    """What is in the folder of runs is not known: the index could not be refreshed."""
+
+
 class Index:
     """The index of the folders below ``root``; safe to use from several threads."""
 
@@ -90,6 +118,9 @@ class Index:
         self._path = file or root / FILE
         self.problem = ""
         """Why it is kept in memory, empty where it is not."""
+        self.unread = Unread()
+        """Folders that the latest refresh did not look into."""
+        self._failure = ""
         self._connection = self._open()
 
     def close(self) -> None:
@@ -107,6 +138,8 @@ class Index:
         """Read what changed since the last time, in a thread; wait for it no longer than ``most_s``.
 
         The first time that wait is a little longer: an empty list would be no answer.
+
+        Raises RefreshError where the latest refresh that ended has failed.
         """
         if self._clock() - self._scanned_s < _FRESH_S:
             return
@@ -118,6 +151,8 @@ class Index:
                 self._reader.start()
             reader = self._reader
         reader.join(most_s)
+        if self._failure:
+            raise RefreshError(f"the folder of runs cannot be listed: {self._failure}")
 
     def _read(self) -> None:
         try:
@@ -130,6 +165,12 @@ class Index:
                 self._go_to_memory(error)
                 self._read_changes()
             self._scanned_s = self._clock()
+            self._failure = ""
+        except (OSError, sqlite3.Error) as error:
+            self._failure = getattr(error, "strerror", None) or str(error)
+        except Exception as error:
+            traceback.print_exception(error, file=sys.stderr)
+            self._failure = f"an error in Steelyard: {type(error).__name__}"
         finally:
             self._waiting = 0
 
@@ -157,13 +198,13 @@ class Index:
         return None if row is None else _entry(row, metrics)
 
     def latest(self) -> list[Entry]:
-        """Return the latest complete run of each benchmark, tier and host."""
+        """Return the latest run that is not invalid of each benchmark, tier and host."""
         columns = ", ".join(_COLUMNS)
         with self._transaction() as connection:
             found = connection.execute(
                 f"SELECT {columns}, tags, max(begin_ns) FROM folder"
-                " WHERE kind = 'run' AND status = 'complete' GROUP BY title, tier, host"
-                " ORDER BY title LIMIT 1000"
+                " WHERE kind = 'run' AND status = 'complete' AND verdict != 'invalid'"
+                " GROUP BY title, tier, host ORDER BY title LIMIT 1000"
             ).fetchall()
         return [_entry(row[:-1]) for row in found]
 
@@ -273,19 +314,26 @@ class Index:
         known = {path: stamp for path, stamp, _ in rows}
         kinds = {path: Kind(kind) for path, _, kind in rows}
         suites = {path for path, kind in kinds.items() if kind is Kind.SUITE}
-        there: dict[str, tuple[str, str]] = {}
-        for path, parent in folders(self.root, suites):
-            if stamp := _stamp(f"{self.root}/{path}", kinds.get(path)):
-                there[path] = parent, stamp
-        changed = [path for path, (_, stamp) in there.items() if known.get(path) != stamp]
+        there: dict[str, tuple[str, str, str]] = {}
+        unread = []
+        for place, parent in folders(self.root, suites):
+            path = listed_path(place)
+            if stamp := _stamp(f"{self.root}/{place}", kinds.get(path)):
+                # A name that is text goes before one that is spelt like it.
+                if path == place or path not in there:
+                    there[path] = place, listed_path(parent), stamp
+            elif "/" not in place:
+                unread.append(shown_path(place))
+        self.unread = Unread(len(unread), tuple(sorted(unread)[:_MOST_NAMES]))
+        changed = [path for path, (*_, stamp) in there.items() if known.get(path) != stamp]
         gone = [path for path in known if path not in there]
         self._waiting = len(changed)
         for at in range(0, len(changed), _BATCH):
             batch = changed[at : at + _BATCH]
-            read = [
-                (path, entry_of(self.root / path, self.root, there[path][0]), there[path][1])
-                for path in batch
-            ]
+            read = []
+            for path in batch:
+                place, parent, stamp = there[path]
+                read.append((path, entry_of(self.root / place, self.root, parent), stamp))
             with self._transaction(writes=True) as connection:
                 _put(connection, read)
             self._waiting -= len(batch)
@@ -315,23 +363,33 @@ def _put(connection: sqlite3.Connection, read: Sequence[tuple[str, Entry | None,
     for path, entry, stamp in read:
         if entry is None:
             continue
-        # One that is under way is looked at again: it ends without a change where its program is killed.
-        mark = "r" if entry.status == "running" else ""
-        tags = "\n" + "\n".join(entry.tags) + "\n" if entry.tags else ""
-        words = " ".join(
-            (path, entry.title, entry.tier, entry.host, entry.processor, entry.kernel, *entry.tags)
-        )
-        connection.execute(
-            f"INSERT INTO folder VALUES ({', '.join('?' * (len(_COLUMNS) + 3))})",
-            [*(getattr(entry, name) for name in _COLUMNS), tags, words.casefold(), f"{stamp}{mark}"],
-        )
-        connection.executemany(
-            "INSERT INTO metric VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                (path, name, metric.value, metric.unit, metric.better, metric.missing)
-                for name, metric in entry.metrics.items()
-            ],
-        )
+        try:
+            _insert(connection, entry, stamp)
+        except (ValueError, OverflowError):
+            # Half a surrogate pair, or a number beyond 64 bits: there are rows of this folder alone.
+            _drop(connection, [path])
+            reason = "it holds a number or a text that no index can keep"
+            _insert(connection, unreadable(path, entry.kind, reason, entry.parent), stamp)
+
+
+def _insert(connection: sqlite3.Connection, entry: Entry, stamp: str) -> None:
+    # One that is under way is looked at again: it ends without a change where its program is killed.
+    mark = "r" if entry.status == "running" else ""
+    tags = "\n" + "\n".join(entry.tags) + "\n" if entry.tags else ""
+    words = " ".join(
+        (entry.path, entry.title, entry.tier, entry.host, entry.processor, entry.kernel, *entry.tags)
+    )
+    connection.execute(
+        f"INSERT INTO folder VALUES ({', '.join('?' * (len(_COLUMNS) + 3))})",
+        [*(getattr(entry, name) for name in _COLUMNS), tags, words.casefold(), f"{stamp}{mark}"],
+    )
+    connection.executemany(
+        "INSERT INTO metric VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (entry.path, name, metric.value, metric.unit, metric.better, metric.missing)
+            for name, metric in entry.metrics.items()
+        ],
+    )
 
 
 def _drop(connection: sqlite3.Connection, paths: Sequence[str]) -> None:

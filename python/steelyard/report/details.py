@@ -14,13 +14,15 @@ from pydantic import JsonValue
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Run
 from steelyard.report import format as fmt
-from steelyard.report.answer import Block, Cell, Column, Figure, Section, Table, measured, table
+from steelyard.report.answer import Block, Cell, Column, Figure, Section, Table, measured, table, written
 from steelyard.report.checks import bounds_text
 from steelyard.report.machine.table import machine_groups
 from steelyard.report.metrics import metric_name, metric_text
 from steelyard.report.model import ReportData
 from steelyard.report.score_text import ratio_text
 
+NOT_MEASURED = "Not measured"
+"""Title of the table of what is lacking."""
 _PROCESSES_AT_MOST = 12
 _SOURCE_WORDS = {
     "default": "default",
@@ -46,7 +48,7 @@ def details(data: ReportData) -> list[Section]:
         *_busiest(data),
         *_closed("Hooks", [row for name, value in sorted(run.hooks.items()) for row in _rows(name, value)]),
         *_closed(
-            "Not measured",
+            NOT_MEASURED,
             [(lack.name, lack.reason) for lack in data.lacking],
             "`steelyard doctor` says for each source how to enable it.",
         ),
@@ -97,8 +99,9 @@ def _metrics(run: Run) -> list[Table]:
 def _score(score: Score | Refusal | None) -> list[Table]:
     if score is None or isinstance(score, Refusal):
         return []
-    rows = [
-        ("score", f"{ratio_text(score.ratio)} the {metric_name(score.metric, score.benchmark)}"),
+    text = f"{ratio_text(score.ratio)} the {metric_name(score.metric, score.benchmark)}"
+    rows: list[tuple[str, str | Cell]] = [
+        ("score", written(text, score.ratio, score.ratio_low, score.ratio_high, unit="ratio")),
         ("baseline", score.baseline),
         ("provenance", score.provenance),
         *(("reservation", reservation) for reservation in score.reservations),

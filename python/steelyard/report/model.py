@@ -51,6 +51,8 @@ _SIBLINGS_AT_MOST = 200
 """Folders on each side of a run that are looked at for its repeats."""
 _MANIFEST = "run.json"
 _CACHE_STATS = "cache-stats"
+MACHINE_LACK = "machine inventory"
+"""What is lacking where there is no machine."""
 
 R = TypeVar("R", bound=Record)
 
@@ -146,7 +148,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
     run = read_run(folder)
     declared = declaration.of_run(run.benchmark)
     lacking: list[Lack] = []
-    machine = _read(Machine, folder, "machine.json", lacking, "machine inventory")
+    machine = _read(Machine, folder, "machine.json", lacking, MACHINE_LACK)
     # What a benchmark never leaves is not lacking.
     loads = _loads(folder, lacking if run.cpus.load is not None else [])
     stats = _cache_stats(folder, lacking if _CACHE_STATS in declared.leaves else [])
@@ -167,7 +169,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         histograms = _histograms(recording, measure) if declared.describes else ()
         steps = _steps(recording, run, machine)
     except SteelyardError as error:
-        lacking.append(Lack("telemetry", error.message))
+        lacking.append(Lack("telemetry", _reason(error, folder)))
         conditions, processes, recording, histograms, steps = Conditions(Span(0, 1)), (), None, (), ()
     if recording is not None:
         lacking += [
@@ -291,11 +293,16 @@ def _inside(path: str) -> bool:
     return not parts.is_absolute() and ".." not in parts.parts
 
 
+def _reason(error: SteelyardError, folder: Path) -> str:
+    """Return what an error says, with paths relative to the run's folder: where that is, is not told."""
+    return error.message.replace(f"{folder}/", "").replace(f"{folder}: ", "")
+
+
 def _read(model: type[R], folder: Path, name: str, lacking: list[Lack], lack_name: str) -> R | None:
     try:
         return read(model, folder / name)
     except SteelyardError as error:
-        lacking.append(Lack(lack_name, error.message.replace(f"{folder}/", "")))
+        lacking.append(Lack(lack_name, _reason(error, folder)))
         return None
 
 
@@ -316,7 +323,7 @@ def _cache_stats(folder: Path, lacking: list[Lack]) -> tuple[tuple[CacheStats, .
         try:
             stats.append(tuple(read_lines(CacheStats, folder / name)))
         except SteelyardError as error:
-            lacking.append(Lack("server statistics", error.message.replace(f"{folder}/", "")))
+            lacking.append(Lack("server statistics", _reason(error, folder)))
     return tuple(lines for lines in stats if lines)
 
 
@@ -324,7 +331,7 @@ def _open(folder: Path, lacking: list[Lack]) -> Recording | None:
     try:
         recording = telemetry.open(folder)
     except SteelyardError as error:
-        lacking.append(Lack("telemetry", error.message.replace(f"{folder}: ", "")))
+        lacking.append(Lack("telemetry", _reason(error, folder)))
         return None
     if not recording.metadata.complete:
         lacking.append(

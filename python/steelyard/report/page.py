@@ -34,7 +34,7 @@ from steelyard.report.details import details
 from steelyard.report.machine.charts import cpu_charts, machine_charts
 from steelyard.report.machine.table import machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_text
-from steelyard.report.model import ReportData
+from steelyard.report.model import MACHINE_LACK, ReportData
 from steelyard.report.sections import workload_sections
 from steelyard.report.unmeasured import without_missing
 
@@ -98,9 +98,15 @@ def _lines(data: ReportData) -> list[str]:
         *(runs.score_lines(data.score) if data.score is not None else []),
         _says(data),
         f"All {len(checks)} checks passed." if passed and not runs.reasons(run) else "",
-        machine_line(data.machine),
+        machine_line(data.machine) or _no_machine(data),
         fmt.moment(run.clock.realtime_ns),
     ]
+
+
+def _no_machine(data: ReportData) -> str:
+    """Return why there is no line of the machine."""
+    reasons = [lack.reason for lack in data.lacking if lack.name == MACHINE_LACK]
+    return f"The machine is not known: {reasons[0]}." if reasons else ""
 
 
 def _measured(data: ReportData) -> list[Section]:

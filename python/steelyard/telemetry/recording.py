@@ -4,6 +4,7 @@ In: a run directory or its ``telemetry`` folder. Out: `Recording`, whose tables 
 expressions of Ibis. A recording whose recorder was killed opens too, with every batch that was flushed.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +34,8 @@ def open_recording(path: Path) -> "Recording":
     Raises UsageError when there is none, RecordError when its metadata cannot be read.
     """
     for folder in (path, path / "telemetry"):
-        if (folder / MANIFEST).is_file():
+        # Whatever has this name: reading it says why it is none.
+        if os.path.lexists(folder / MANIFEST):
             return Recording(folder)
     raise UsageError(
         f"{path}: no recording here ({MANIFEST} is in neither this folder nor its telemetry/)",

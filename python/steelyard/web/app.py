@@ -20,6 +20,7 @@ from typing import Any
 import anyio
 from markupsafe import Markup
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
@@ -33,6 +34,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from steelyard._base import SteelyardError, UsageError
+from steelyard.catalog.index import RefreshError
 from steelyard.catalog.roots import NotThereError
 from steelyard.report import format as fmt
 from steelyard.report.assets import content
@@ -54,7 +56,7 @@ _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-
 _API = {
     "/api/v1/openapi.json": "api:open_api",
     "/api/v1/runs": "api:runs",
-    "/api/v1/runs/{path:path}": "api:run",
+    "/api/v1/runs/{path:folder}": "api:run",
     "/api/v1/compare": "api:compared",
     "/api/v1/trends": "api:trend",
     "/api/v1/fleet/{name:path}": "api:fleet_query",
@@ -63,11 +65,26 @@ _API = {
 """Functions that return documents, by path."""
 
 
+class _FolderConvertor(PathConvertor):
+    """A path of a folder, whose name may have any letter, a newline too."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("folder", _FolderConvertor())
+
+
 def named(target: str) -> Callable[..., Any]:
     """Return the function ``module:name`` of ``pages``, which is loaded when it is asked for."""
     module, _, name = target.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"steelyard.web.pages.{module}"), name)
     return found
+
+
+async def _look(context: Context) -> None:
+    """Look at the folders. Why that fails is said to whoever asks for them."""
+    with contextlib.suppress(RefreshError):
+        await anyio.to_thread.run_sync(context.index.refresh, abandon_on_cancel=True)
 
 
 async def _load_pages(context: Context) -> None:
@@ -148,7 +165,7 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with anyio.create_task_group() as group:
             # The first list need not wait for the first look at the folders.
-            group.start_soon(partial(anyio.to_thread.run_sync, context.index.refresh, abandon_on_cancel=True))
+            group.start_soon(_look, context)
             group.start_soon(_load_pages, context)
             yield
             group.cancel_scope.cancel()
@@ -158,10 +175,10 @@ def make_app(context: Context, policy: Policy) -> ASGIApp:
     routes = [
         Route("/", home, methods=get),
         Route("/runs", page("listing:page"), methods=get),
-        Route(f"/runs/{{path:path}}/{PAGE}", show_folder, methods=get),
-        Route("/runs/{path:path}/machine.html", page("folder:machine_page"), methods=get),
-        Route("/runs/{path:path}/live.json", document("live:state"), methods=get),
-        Route("/runs/{path:path}", to_page, methods=get),
+        Route(f"/runs/{{path:folder}}/{PAGE}", show_folder, methods=get),
+        Route("/runs/{path:folder}/machine.html", page("folder:machine_page"), methods=get),
+        Route("/runs/{path:folder}/live.json", document("live:state"), methods=get),
+        Route("/runs/{path:folder}", to_page, methods=get),
         Route("/compare", page("compare:page"), methods=get),
         Route("/compare/profile", page("compare:profile_page"), methods=get),
         Route("/trends", page("trends:page"), methods=get),
@@ -213,6 +230,8 @@ async def _on_error(context: Context, request: Request, error: Exception) -> Res
         status = HTTPStatus.NOT_FOUND
     elif isinstance(error, BusyError):
         status = HTTPStatus.SERVICE_UNAVAILABLE
+    elif isinstance(error, RefreshError):
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
     return _error(context, request, status, error.message, error.hint or "")
 
 

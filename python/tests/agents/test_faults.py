@@ -14,6 +14,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from steelyard._base import UsageError
 from steelyard.agents.context import Context
 from steelyard.agents.server import _answer, context_of
 from steelyard.agents.tools import tools
@@ -217,6 +218,17 @@ def test_calls_that_are_cancelled_are_not_answered_and_make_place(runs: Path) ->
             answered.append(server.read()["id"])
         assert len(answered) == len(set(answered))
         assert len(answered) < 60, "a call that nobody waits for is not worked at"
+
+
+@pytest.mark.parametrize("name", ["kind", "status", "verdict", "order"])
+def test_a_word_that_no_folder_has_is_refused(name: str) -> None:
+    tool = tools(allow_run=False)["list_runs"]
+    known = tool.input_schema["properties"][name]["enum"]
+    assert getattr(tool.read({name: known[0]}), name) == known[0]
+    assert getattr(tool.read({name: tool.fields[name].default}), name) == tool.fields[name].default
+    with pytest.raises(UsageError) as refused:
+        tool.read({name: "foo"})
+    assert refused.value.hint == f"one of {', '.join(known)}"
 
 
 def test_commands_name_the_folder_of_runs_as_it_was_given(

@@ -19,13 +19,16 @@ from steelyard.agents.context import Context, Stop
 from steelyard.agents.tool import Reply, tool
 from steelyard.catalog.entries import Entry
 from steelyard.catalog.filters import CHOICES, PAGE_ROWS, RunFilter
+from steelyard.catalog.roots import real_path, shown_path
 from steelyard.records import Run, Suite, read
+from steelyard.report.answer import Answer, Table
 from steelyard.report.folders.kinds import Kind, kind_of
 
 Cursor = Annotated[str | None, Option("next_cursor of the answer before, for the next page.")]
 _PARTS = ("summary", "figures", "findings", "checks")
 _METRICS = 24
 _FINDINGS = 3
+_LACKS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +36,10 @@ class ListRequest:
     """Which folders are listed."""
 
     search: Annotated[str, Option("Words, all of which stand in the name, benchmark, host or machine.")] = ""
-    kind: Annotated[str, Option("run, suite, experiment, tuning, co-location or health check.")] = ""
+    kind: Annotated[str, Option("What a folder holds.")] = ""
     benchmark: Annotated[str, Option("Only runs of this benchmark, those of suites too.")] = ""
-    verdict: Annotated[str, Option("valid, suspect or invalid.")] = ""
-    status: Annotated[str, Option("running, complete, incomplete or unreadable.")] = ""
+    verdict: Annotated[str, Option("How far a result may be believed.")] = ""
+    status: Annotated[str, Option("How far a run came.")] = ""
     host: Annotated[str, Option("Only of this host.")] = ""
     since: Annotated[str, Option("First day, as 2026-01-31 (UTC).")] = ""
     until: Annotated[str, Option("Last day (inclusive).")] = ""
@@ -45,7 +48,7 @@ class ListRequest:
     cursor: Cursor = None
 
 
-@tool(ListRequest, choices={name: CHOICES[name] for name in ("order", "verdict")})
+@tool(ListRequest, choices=CHOICES)
 def list_runs(context: Context, request: ListRequest, stop: Stop) -> Reply:
     """List runs, suites, experiments and checks, the latest first: path, verdict, main result with unit,
     machine. Give the path to explain_run, compare_runs and the profile tools.
@@ -67,16 +70,21 @@ def list_runs(context: Context, request: ListRequest, stop: Stop) -> Reply:
     )
     first = context.index.rows(asked)
     entries = [*first.entries, *context.index.rows(replace(asked, page=asked.page + 1)).entries]
-    rows = [context.quoted(_row(entry)) for entry in entries[begin % PAGE_ROWS :]]
+    # A path is whole: it is given back.
+    rows = [
+        {"path": shown_path(entry.path), **context.quoted(_row(entry))}
+        for entry in entries[begin % PAGE_ROWS :]
+    ]
     taken, more = data.page(rows, None)
     following = begin + len(taken)
     left = more is not None or following < first.total
-    return Reply({"total": first.total, "folders": taken}, str(following) if left and taken else None)
+    note = context.index.unread.note
+    found = {"total": first.total, "folders": taken} | ({"not_read": context.quoted(note)} if note else {})
+    return Reply(found, str(following) if left and taken else None)
 
 
 def _row(entry: Entry) -> dict[str, Any]:
     found = {
-        "path": entry.path,
         "kind": entry.kind,
         "of": entry.title,
         "tier": entry.tier,
@@ -118,6 +126,7 @@ def explain_run(context: Context, request: ExplainRequest, stop: Stop) -> Reply:
     from steelyard.report.folders.answers import answer_of, record_of
 
     folder = context.folder(request.path)
+    path = shown_path(real_path(context.root, request.path))
     record = record_of(folder)
     run = record if isinstance(record, Run) else None
     if request.part == "summary" and request.cursor is not None:
@@ -125,22 +134,23 @@ def explain_run(context: Context, request: ExplainRequest, stop: Stop) -> Reply:
     if request.part == "summary":
         said = answer_of(folder)
         found = {**data.said(said), "kind": str(kind_of(folder))}
-        found |= _summary(context, request.path, run) if run is not None else {}
-        if isinstance(record, Suite):
-            found["members"] = _members(folder, request.path)
+        found |= _summary(context, path, run) if run is not None else {}
+        if lacking := _lacking(said):
+            found["not_measured"] = lacking
         found["figures_in_all"] = len(list(figures_of(said)))
-        return Reply(context.quoted({"path": request.path, **found}))
+        members = _members(context, folder, path) if isinstance(record, Suite) else {}
+        return Reply({"path": path, **context.quoted(found), **members})
     if request.part == "figures":
         rows = [context.quoted(row) for row in data.figures(figures_of(answer_of(folder)))]
     elif run is None:
         raise ResultSaysNoError(f"only a run has {request.part}", hint="part summary or figures")
     elif request.part == "findings":
-        rows = [context.quoted(_finding(one)) for one in _findings(context, request.path)]
+        rows = [context.quoted(_finding(one)) for one in _findings(context, path)]
     else:
         checks = run.verdict.checks if run.verdict is not None else []
         rows = [context.quoted(_without_none(one.model_dump(mode="json"))) for one in checks]
     taken, more = data.page(rows, request.cursor)
-    return Reply({"path": context.quoted(request.path), "total": len(rows), request.part: taken}, more)
+    return Reply({"path": path, "total": len(rows), request.part: taken}, more)
 
 
 def _summary(context: Context, path: str, run: Run) -> dict[str, Any]:
@@ -169,10 +179,30 @@ def _summary(context: Context, path: str, run: Run) -> dict[str, Any]:
     return found
 
 
-def _members(folder: Path, path: str) -> list[dict[str, Any]]:
+def _members(context: Context, folder: Path, path: str) -> dict[str, Any]:
     """Return the runs of a suite, each with the path that other tools take."""
     folders = [one for one in sorted(folder.iterdir()) if kind_of(one) is Kind.RUN]
-    return [{"path": f"{path}/{one.name}", **_member(one)} for one in folders]
+    return {
+        "members": [
+            {"path": f"{path}/{shown_path(one.name)}", **context.quoted(_member(one))} for one in folders
+        ]
+    }
+
+
+def _lacking(said: Answer) -> str:
+    """Return in one line what the page of a run has under "Not measured", empty where that is nothing."""
+    from steelyard.report.details import NOT_MEASURED
+
+    rows = [
+        row
+        for section in said.sections
+        for block in section.blocks
+        if isinstance(block, Table) and block.title == NOT_MEASURED
+        for row in block.rows
+    ]
+    shown = [f"{row[0].text}: {row[1].text}" for row in rows[:_LACKS]]
+    more = [f"{len(rows) - _LACKS} more"] if len(rows) > _LACKS else []
+    return "; ".join([*shown, *more])
 
 
 def _member(folder: Path) -> dict[str, Any]:
@@ -220,7 +250,7 @@ def compare_runs(context: Context, request: CompareRequest, stop: Stop) -> Reply
     from steelyard.catalog.comparison import comparison_of
     from steelyard.report.answer.delimited import figures_of
 
-    said = comparison_of(context.catalog, request.paths)
+    said = comparison_of(context.catalog, [real_path(context.root, path) for path in request.paths])
     rows = [context.quoted(row) for row in data.figures(figures_of(said))]
     words = context.quoted(data.said(said)) if request.cursor is None else {}
     taken, more = data.page(

@@ -3,6 +3,7 @@
 In: `ReportData`. Out: a `Section`.
 """
 
+import os
 from urllib.parse import quote
 
 from steelyard.report import format as fmt
@@ -23,7 +24,7 @@ def repeats(data: ReportData, *, is_beside: bool = True) -> Section | None:
     rows = []
     for sibling, metric in zip(data.siblings, found, strict=True):
         is_here = sibling.run.run_id == data.run.run_id
-        link = "" if is_here or not is_beside else f"../{quote(sibling.folder.name)}/report.html"
+        link = "" if is_here or not is_beside else f"../{quote(os.fsencode(sibling.folder.name))}/report.html"
         value = None if metric is None else metric.value
         index = str(sibling.run.series.index)
         rows.append(

@@ -3,6 +3,7 @@
 Not here: the words and figures of a member (``words``), its own page (``html``), and scores (``decide``).
 """
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class MemberRun:
 
 def link_to(run_directory: Path) -> str:
     """Return the link to a member's page from the suite's."""
-    return f"{quote(run_directory.name)}/{PAGE}"
+    return f"{quote(os.fsencode(run_directory.name))}/{PAGE}"
 
 
 def machine_of(directory: Path) -> Machine | None:

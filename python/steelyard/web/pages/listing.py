@@ -46,6 +46,8 @@ def page(context: Context, *, query: Mapping[str, Sequence[str]]) -> str:
     notes = [context.without_root(index.problem)] if index.problem else []
     if index.waiting:
         notes.append(f"{index.waiting:,} folders are still being read.")
+    if index.unread.note:
+        notes.append(f"{index.unread.note}.")
     return template_page(
         "runs.html.j2",
         "/runs",
