@@ -222,7 +222,7 @@ def _moving(correlates: Correlates | None) -> list[Table]:
         (
             Cell(correlate.name),
             measured(correlate.r, "1", text=f"{correlate.r:.2f}", raw=repr(correlate.r)),
-            span(f"{correlate.low:.2f} .. {correlate.high:.2f}", correlate.low, correlate.high),
+            span(f"{correlate.low:.2f} .. {correlate.high:.2f}", correlate.low, correlate.high, "1"),
             written(f"{correlate.effective_pairs:.0f} of {correlate.pairs}", correlate.effective_pairs),
             Cell(correlate.claim, is_text=True),
         )

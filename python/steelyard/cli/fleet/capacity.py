@@ -30,6 +30,7 @@ Reference = Annotated[str, typer.Option("--reference", metavar="nominal|max", he
 
 @query(
     "smt",
+    reads="machine_samples",
     result="steelyard.fleet.capacity.smt:SmtResult",
     expressions={"smt": over("steelyard.fleet.capacity.smt:expression", "machine_samples")},
     examples=("", "--uplift 0.25 --report smt.html"),
@@ -49,6 +50,7 @@ _FREQUENCY = "steelyard.fleet.capacity.frequency"
 
 @query(
     "frequency",
+    reads="machine_samples",
     result=f"{_FREQUENCY}:FrequencyResult",
     expressions={
         "frequency": over(f"{_FREQUENCY}:expression", "machine_samples", "machines"),

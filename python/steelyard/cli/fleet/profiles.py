@@ -59,6 +59,7 @@ def register(app: typer.Typer) -> None:
 
 @query(
     "top",
+    reads="profiles",
     result="steelyard.fleet.profiles.top:Top",
     expressions="steelyard.fleet.profiles.expressions:TOP",
     examples=("", "--by category --job search", "--where label.config=candidate --report top.html"),
@@ -78,7 +79,6 @@ def top(
     from steelyard.fleet.profiles.top import top as find
     from steelyard.report.fleet import profiles
 
-    _check_days(store)
     found_rules = rules_with(rules or [])
     result = find(
         store.table("profiles"),
@@ -95,6 +95,7 @@ def top(
 
 @query(
     "diff",
+    reads="profiles",
     result="steelyard.fleet.profiles.diff:FleetDiff",
     expressions="steelyard.fleet.profiles.expressions:DIFF",
     examples=(
@@ -116,7 +117,6 @@ def diff(
     from steelyard.fleet.profiles.stacks import Selection
     from steelyard.report.fleet import profiles_diff
 
-    _check_days(store)
     found_rules = rules_with(rules or [])
     result = find(
         store.table("profiles"),
@@ -129,26 +129,6 @@ def diff(
         rules=found_rules,
     )
     return profiles_diff.diff(result, rules=found_rules)
-
-
-def _check_days(store: Store) -> None:
-    """Raise ResultSaysNoError where the store has profiles, and none of the days that were asked for."""
-    from steelyard._base import ResultSaysNoError
-
-    if store.first is None and store.last is None:
-        return
-    listing = store.listing("profiles")
-    if listing.files or listing.problems:
-        return
-    if (there := store.days_of("profiles")) is None:
-        return
-    if store.last is None:
-        asked = f"from {store.first} on"
-    elif store.first is None:
-        asked = f"up to {store.last}"
-    else:
-        asked = f"from {store.first} to {store.last}"
-    raise ResultSaysNoError(f"no profile {asked}; the store has profiles of {there[0]} to {there[1]}")
 
 
 def add(

@@ -13,6 +13,7 @@ Not here: the options that every query has (``options``), which queries there ar
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,11 +91,22 @@ def query(
     expressions: Expressions | str,
     examples: Sequence[str],
     group: str = "",
+    reads: str = "task_samples",
 ) -> Callable[[Callable[..., Answer]], Query]:
     """Make a function the query ``name``: its docstring is the help, its parameters after the store the
     options. One that names an option which every query has, such as ``report``, is given its value.
+    ``reads`` is the table without which it has no answer.
     """
-    return lambda ask: Query(name, ask, result, expressions, examples, group)
+
+    def made(ask: Callable[..., Answer]) -> Query:
+        @functools.wraps(ask)
+        def checked(store: Store, **options: Any) -> Answer:
+            store.check_days(reads)
+            return ask(store, **options)
+
+        return Query(name, checked, result, expressions, examples, group)
+
+    return made
 
 
 def over(function: str, *tables: str, **options: Any) -> Callable[[Store], Any]:

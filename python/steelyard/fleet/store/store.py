@@ -10,7 +10,7 @@ import json
 from types import TracebackType
 from typing import Any, Self
 
-from steelyard._base import EnvironmentLacksError, RecordError, UsageError
+from steelyard._base import EnvironmentLacksError, RecordError, ResultSaysNoError, UsageError
 from steelyard.fleet.store.engines import DuckDBEngine, Engine, open_engine, reading
 from steelyard.fleet.store.files import Place
 from steelyard.fleet.store.layout import MARKER, check_date, partition_of
@@ -129,6 +129,22 @@ class Store:
         parts = (partition_of(path) for path in paths)
         days = sorted(part.date for part in parts if not isinstance(part, str))
         return (days[0], days[-1]) if days else None
+
+    def check_days(self, name: str) -> None:
+        """Raise ResultSaysNoError where the table ``name`` has rows, and none of the days asked for."""
+        if self.first is None and self.last is None:
+            return
+        listing = self.listing(name)
+        if listing.files or listing.problems or (there := self.days_of(name)) is None:
+            return
+        if self.last is None:
+            asked = f"from {self.first} on"
+        elif self.first is None:
+            asked = f"up to {self.last}"
+        else:
+            asked = f"from {self.first} to {self.last}"
+        rows = name.replace("_", " ")
+        raise ResultSaysNoError(f"no {rows} {asked}; the store has {rows} of {there[0]} to {there[1]}")
 
     @property
     def problems(self) -> list[Problem]:

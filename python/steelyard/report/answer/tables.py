@@ -203,9 +203,9 @@ def measured(
     return Cell(text or fmt.quantity(value, unit), raw or missing or fmt.raw(value, unit), figure=figure)
 
 
-def span(text: str, low: float, high: float) -> Cell:
-    """Return an interval without a middle, written as ``text``."""
-    return Cell(text, f"{low!r} to {high!r}", figure=Figure(None, low, high))
+def span(text: str, low: float, high: float, unit: str) -> Cell:
+    """Return an interval without a middle, written as ``text``; ``unit`` is that of its ends."""
+    return Cell(text, f"{low!r} to {high!r}", figure=Figure(None, low, high, unit=unit))
 
 
 def _figure(one: Figure, column: Column) -> Cell:

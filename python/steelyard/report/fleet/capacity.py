@@ -104,8 +104,8 @@ def _used(rows: Sequence[Used], first: str) -> Table:
             gap = Figure(missing=row.missing or "not known")
             made.append([*head, row.utilisation_ratio, gap, gap, gap, row.machine_s / 3600])
             continue
-        used = span(_span(row.low, row.high), row.low, row.high)
-        left = span(_span(1 - row.high, 1 - row.low), 1 - row.high, 1 - row.low)
+        used = span(_span(row.low, row.high), row.low, row.high, "ratio")
+        left = span(_span(1 - row.high, 1 - row.low), 1 - row.high, 1 - row.low, "ratio")
         made.append([*head, row.utilisation_ratio, used, left, row.cores, row.machine_s / 3600])
     return table(columns, made, caption="Cores are those of a machine, on average.")
 

@@ -163,7 +163,8 @@ def _table(diff: FleetDiff) -> Table:
 def _ends_text(row: DiffRow) -> Cell | None:
     if row.low_ratio is None or row.high_ratio is None:
         return None
-    return span(f"{points(row.low_ratio)} to {points(row.high_ratio)}", row.low_ratio, row.high_ratio)
+    text = f"{points(row.low_ratio)} to {points(row.high_ratio)}"
+    return span(text, row.low_ratio, row.high_ratio, "ratio")
 
 
 def _verdict(row: DiffRow) -> Cell:
