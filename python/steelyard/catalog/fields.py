@@ -23,6 +23,7 @@ from steelyard._base.request import number_in
 from steelyard.cli.fleet.query import Writes
 
 _MOST_LENGTH = 2000
+_UNITS = {"SECONDS": "seconds"}
 _WORDS = re.compile(r"[a-z][a-z-]*(\|[a-z][a-z-]*)+")
 
 
@@ -33,7 +34,7 @@ class Field:
     name: str
     help: str = ""
     kind: str = "text"
-    """``text``, ``number``, ``range``, ``choice``, ``flag``, ``date`` or ``hidden``."""
+    """``text``, ``number``, ``choice``, ``flag``, ``date`` or ``hidden``."""
     value: str = ""
     default: str = ""
     """The value of an address without the field."""
@@ -47,7 +48,8 @@ class Field:
     """Whether it is folded away unless it has a value of its own."""
     least: float | None = None
     most: float | None = None
-    step: float | None = None
+    slider: tuple[float, float, float] | None = None
+    """Ends and step of the slider beside a number, which may lie outside of them."""
     type: Any = str
     is_share: bool = False
     """Whether a number may have a percent sign."""
@@ -81,6 +83,8 @@ class Field:
         if len(text) > _MOST_LENGTH:
             raise UsageError(f"{self.title}: longer than {_MOST_LENGTH} characters")
         if self.kind == "flag":
+            if text not in ("", "yes", "no"):
+                raise UsageError(f"{self.title}: {text[:40]!r} is neither yes nor no")
             return text == "yes"
         if not text:
             return None
@@ -110,7 +114,7 @@ class Field:
 def field_of(
     field: RequestField, *, label: str = "", slider: tuple[float, float, float] | None = None
 ) -> Field:
-    """Return the input of a request's field; ``slider`` has its ends and its step."""
+    """Return the input of a request's field; ``slider`` has the ends and the step of one beside it."""
     option, kind = field.option, field.type
     default = "" if field.default in (None, MISSING) or field.is_repeated else str(field.default)
     if kind is bool:
@@ -134,7 +138,7 @@ def field_of(
         return made
     if made.value:
         made = replace(made, value=f"{float(made.value):g}", default=f"{float(made.value):g}")
-    return replace(made, kind="range", least=slider[0], most=slider[1], step=slider[2])
+    return replace(made, slider=slider)
 
 
 def fields_of_query(parameters: Sequence[inspect.Parameter]) -> list[Field]:
@@ -157,7 +161,7 @@ def fields_of_query(parameters: Sequence[inspect.Parameter]) -> list[Field]:
         found.append(
             Field(
                 parameter.name,
-                (declared.help if declared is not None else "") or "",
+                _about(declared),
                 "flag" if part is bool else "number" if part in (int, float) else "text",
                 text,
                 text,
@@ -186,6 +190,13 @@ def filled(fields: Sequence[Field], query: Mapping[str, str]) -> list[Field]:
 def values(fields: Sequence[Field]) -> dict[str, Any]:
     """Return the values of fields that have one, by name. Raises UsageError."""
     return {field.name: value for field in fields if (value := field.parsed()) is not None}
+
+
+def _about(declared: Any) -> str:
+    """Return the help of a flag, with the unit that its placeholder names."""
+    about = (declared.help if declared is not None else "") or ""
+    unit = _UNITS.get(getattr(declared, "metavar", None) or "")
+    return about if unit is None else f"{about.rstrip('.')}, in {unit}."
 
 
 def words_of(declared: Any) -> tuple[str, ...]:

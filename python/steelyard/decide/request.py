@@ -23,6 +23,7 @@ class TableRequest:
             is_argument=True,
         ),
     ] = ()
+    tier: Annotated[str | None, Option("Of runs, use only those of this tier.", metavar="TIER")] = None
     columns: Annotated[
         Path | None,
         Option("TOML file with units of columns and attributes of machines.", metavar="FILE.toml"),

@@ -241,33 +241,32 @@ def test_prices_are_slid(browser: Browser, tmp_path: Path) -> None:
         assert page.locator("select[name=by] option").all_inner_texts()[1:] == [
             "perf", "perf-per-watt", "perf-per-cost",
         ]  # fmt: skip
-        slider = page.locator("input[name='weight:db_per_s']")
-        assert slider.count() == 1
+        exact = page.locator("input[name='weight:db_per_s']")
+        slider = page.locator("[id='field-weight:db_per_s-slider']")
+        assert exact.count() == slider.count() == 1
         before = page.inner_text("main")
         slider.focus()
         page.keyboard.press("Home")
         page.wait_for_url(re.compile("weight%3Adb_per_s=0"))
         page.wait_for_load_state()
         # Whoever moves a slider by keyboard goes on moving it.
-        assert page.evaluate("document.activeElement.name") == "weight:db_per_s"
+        assert page.evaluate("document.activeElement.id") == "field-weight:db_per_s-slider"
         assert page.inner_text("main") != before
-        years = page.locator("input[name=years]")
-        years.focus()
+        page.locator("#field-years-slider").focus()
         page.keyboard.press("End")
         page.wait_for_url(re.compile(r"\?tables=servers\.csv&years=10&weight%3Adb_per_s=0$"))
         assert page.locator("h1").inner_text()
-        # A slider that asks for nothing until it is moved, and again when that is taken back.
-        unset = page.locator("input[type=range][data-unset]").first
-        name = str(unset.evaluate("input => input.dataset.name"))
-        assert page.locator("button.clear").count() == 0
-        unset.focus()
-        page.keyboard.press("End")
-        page.wait_for_url(re.compile(f"[?&]{re.escape(name)}="))
-        page.wait_for_load_state()
-        page.click("button.clear")
+        # What is not set stays so until it is typed or slid, and may lie beyond the slider.
+        price = page.locator("input[name=power_price]")
+        assert price.input_value() == ""
+        price.fill("12")
+        price.press("Enter")
+        page.wait_for_url(re.compile("power_price=12"))
+        assert page.locator("input[name=power_price]").input_value() == "12"
+        assert "refused" not in page.inner_text("main")
+        page.fill("input[name=power_price]", "")
+        page.press("input[name=power_price]", "Enter")
         page.wait_for_url(re.compile(r"\?tables=servers\.csv&years=10&weight%3Adb_per_s=0$"))
-        page.wait_for_load_state()
-        assert page.evaluate("document.activeElement.dataset.name") == name
 
 
 def suggested(page: Page, name: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
+import jsonschema
 import pytest
 
 from steelyard.cli.fleet.registry import queries
@@ -99,7 +100,7 @@ def test_a_table_of_many_results_has_weights_too(server: Served) -> None:
 
 def test_openapi_has_the_parameters_that_the_server_takes(server: Served) -> None:
     paths = server.json("/api/v1/openapi.json")["paths"]
-    values = {"number": "1", "array": "x", "string": "x"}
+    values = {"number": "1", "integer": "1", "array": "x", "string": "x"}
     for path, methods in paths.items():
         parameters = methods["get"]["parameters"]
         assert parameters or path == "/api/v1/fleet/summary", path
@@ -115,7 +116,7 @@ def test_openapi_has_the_parameters_that_the_server_takes(server: Served) -> Non
     assert needed == {"run"}
     by_name = {one["name"]: one for one in paths["/api/v1/fleet/top"]["get"]["parameters"]}
     assert {"from", "to", "by", "rows"} <= set(by_name)
-    assert by_name["rows"]["schema"]["type"] == "number"
+    assert by_name["rows"]["schema"]["type"] == "integer"
     assert by_name["rows"]["description"]
     assert "rules" not in by_name
     for name, one in DECISIONS.items():
@@ -142,3 +143,92 @@ def test_what_is_wrong_has_the_name_of_its_field(server: Served) -> None:
         document = json.loads(server.get(path).data)
         assert says in document["error"]
         assert "--" not in document["error"] + (document["hint"] or "")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "choose?tables=two.csv",
+        "size?tables=two.csv&demand=1e5&workload=web_per_s",
+        "project?tables=many.csv&target=r1_per_s",
+    ],
+)
+def test_decisions_fit_their_schema(server: Served, question: str) -> None:
+    whole = server.json("/api/v1/openapi.json")
+    path = f"/api/v1/decide/{question.partition('?')[0]}"
+    schema = whole["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    jsonschema.Draft202012Validator({**schema, "components": whole["components"]}).validate(
+        server.json(f"/api/v1/decide/{question}")
+    )
+
+
+def test_numbers_of_openapi_have_their_range_and_default(server: Served) -> None:
+    paths = server.json("/api/v1/openapi.json")["paths"]
+
+    def schema(path: str, name: str) -> dict[str, object]:
+        found = next(one for one in paths[path]["get"]["parameters"] if one["name"] == name)
+        return dict(found["schema"])
+
+    years = schema("/api/v1/decide/size", "years")
+    assert years == {"type": "number", "minimum": 0.1, "maximum": 30, "default": 4.0}
+    assert schema("/api/v1/fleet/top", "rows")["type"] == "integer"
+    assert schema("/api/v1/fleet/top", "by")["default"] == "function"
+
+
+@pytest.mark.parametrize("price", ["12", "0.6"])
+def test_a_slider_is_no_limit(server: Served, price: str) -> None:
+    asked = "/api/v1/decide/size?tables=two.csv&demand=1e5&workload=web_per_s&pue=2.5&years=0.5"
+    asked += f"&power_price={price}"
+    assert server.json(asked)["recommended"]
+    assert server.get(asked + "&tier=quick").status == 200
+    assert server.get(asked.replace("pue=2.5", "pue=0.5")).status == 400
+
+
+def test_a_flag_is_yes_or_no(server: Served) -> None:
+    asked = "/api/v1/decide/project?tables=many.csv&target=r1_per_s&explain="
+    answer = server.get(asked + "maybe")
+    assert answer.status == 400
+    assert "neither yes nor no" in answer.data.decode()
+    assert server.get(asked + "no").status == 200
+
+
+def test_a_benchmark_that_nobody_ran_has_no_trend(server: Served) -> None:
+    answer = server.get("/api/v1/trends?benchmark=foo")
+    assert answer.status == 400
+    assert "there are runs of tao" in answer.data.decode()
+
+
+def test_a_query_of_other_days_names_those_of_the_store(server: Served) -> None:
+    for query in ("smt", "pressure", "top"):
+        said = server.get(f"/api/v1/fleet/{query}?from=2037-01-01").data.decode()
+        assert "from 2037-01-01 on; the store has" in said, query
+
+
+def test_metrics_are_scraped_however_old_the_runs_are(server: Served) -> None:
+    lines = [line for line in server.get("/metrics").data.decode().splitlines() if line[0] != "#"]
+    # A name with labels and a value, and no time stamp.
+    assert all(len(line.rpartition("}")[2].split()) == 1 for line in lines), lines
+    results = [line for line in lines if line.startswith("steelyard_requests_per_second{")]
+    assert len(results) == 1
+    assert "path=" not in results[0]
+    begins = [line for line in lines if line.startswith("steelyard_latest_run_begin_seconds{")]
+    assert len(begins) == 1
+    assert 'verdict="' in begins[0]
+
+
+def test_folders_that_are_not_looked_into_are_named(server: Served, tmp_path: Path) -> None:
+    assert server.json("/api/v1/runs")["not_read"] is None
+    changed_runs(tmp_path / "series", 2)
+    with served(tmp_path) as other:
+        note = other.json("/api/v1/runs")["not_read"]
+        assert "1 folder" in note
+        assert "series" in note
+        assert note in other.get("/runs").data.decode()
+
+
+def test_a_run_is_compared_with_the_one_before_where_there_is_one(server: Served) -> None:
+    runs = server.json("/api/v1/runs?ascending=yes")["runs"]
+    linked = [
+        "with=earlier" in server.get(f"/runs/{one['path']}/report.html").data.decode() for one in runs[:2]
+    ]
+    assert linked == [False, True]

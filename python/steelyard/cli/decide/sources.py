@@ -53,7 +53,7 @@ def table_of(request: TableRequest) -> MachineTable:
             files.append(path)
         else:
             check_file(path)
-            found += _runs(path, name, request.runs, left)
+            found += _runs(path, name, request, left)
     tables = [*read_delimited(files, declared), *stores]
     if found:
         tables.append(table_of_runs(found, _metrics(found)).with_attributes(declared.machines))
@@ -61,8 +61,19 @@ def table_of(request: TableRequest) -> MachineTable:
     return table.with_notes([f"{several(len(left), 'run')} left out: {left[0]}"]) if left else table
 
 
-def _runs(path: Path, name: str, out: Path, left: list[str]) -> list[MachineRun]:
+def _runs(path: Path, name: str, request: TableRequest, left: list[str]) -> list[MachineRun]:
     """Return the runs of a source; of a folder of runs, why some cannot be read goes to ``left``."""
+    found = _readable(path, name, request.runs, left)
+    if request.tier is None:
+        return found
+    chosen = [one for one in found if one.run.tier == request.tier]
+    if not chosen:
+        tiers = ", ".join(sorted({one.run.tier for one in found}))
+        raise UsageError(f"{path}: no run of tier {request.tier!r} in it", hint=f"there are runs of {tiers}")
+    return chosen
+
+
+def _readable(path: Path, name: str, out: Path, left: list[str]) -> list[MachineRun]:
     folders = _folders(path, out)
     if not _is_folder_of_runs(path):
         return [_run(folder, name) for folder in folders]

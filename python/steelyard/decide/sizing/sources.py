@@ -37,14 +37,21 @@ def throughput_column(
                 f"--workload {request.workload}: no table has it", hint="give a CSV file or runs"
             )
         return None
+    rates = [column for column in table.results if column.unit == "1/s"]
+    names = ", ".join(column.name for column in rates[:6]) or "none is per second"
     if request.workload is not None:
         column = table.column(request.workload)
         if column.better == "lower" or column.unit == "s":
             raise UsageError(
                 f"--workload {column.name}: less of it is better, it is no throughput", hint="name a rate"
             )
+        if not column.unit.endswith("/s"):
+            unit = f"is in {column.unit}" if column.unit not in ("", "1") else "has no unit"
+            raise UsageError(
+                f"--workload {column.name}: it {unit}, and is no rate",
+                hint=f"--columns FILE.toml with unit = '1/s' says that it is a rate; rates: {names}",
+            )
         return column
-    rates = [column for column in table.results if column.unit == "1/s"]
     if measured.curves or measured.loads:
         return None
     if not table.results:
@@ -56,7 +63,6 @@ def throughput_column(
             hint="give valid runs, or a table with numbers, or --curve",
         )
     if len(rates) != 1:
-        names = ", ".join(column.name for column in rates[:6]) or "none is per second"
         raise UsageError(
             f"{len(rates)} results of the table may be the throughput", hint=f"--workload NAME: {names}"
         )

@@ -170,7 +170,9 @@ def _check_alike(run: Run, first: Run, column: ResultColumn, known: ResultColumn
         raise UsageError(
             f"{run.benchmark} was run in {known.conditions} ({first.run_id}) and in {column.conditions}"
             f" ({run.run_id}): one name, two workloads",
-            hint="give the runs of one tier and version",
+            hint=f"--tier {first.tier} uses those of one tier"
+            if run.tier != first.tier
+            else "give the runs of one version",
         )
     different = difference(run.parameters, first.parameters)
     if different:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from steelyard._base import UsageError
+from steelyard.analyze.comparison import NOISE_UNKNOWN
 from steelyard.analyze.sessions import NOT_COMPARED, Sessions, member_spreads
 from steelyard.records import Run
 from steelyard.report import format as fmt
@@ -81,7 +82,7 @@ def several_answer(folders: Sequence[Path], earlier: Sessions = (), *, command: 
         _heading(sides, metric, spread),
         [section for section in sections if section.blocks],
         lines=_lines(sides),
-        cautions=_cautions(sides),
+        cautions=[*([] if spread is not None or len(sides) == 2 else [NOISE_UNKNOWN]), *_cautions(sides)],
         eyebrow="comparison",
         command=command,
         source=f"{len(sides)} runs",
@@ -115,12 +116,18 @@ def _heading(sides: Sequence[Overlaid], metric: str, spread: SessionSpread | Non
     name = metric_name(metric, sides[0].run.benchmark)
     is_less = sides[0].run.metrics[metric].better == "lower"
     best, first = (min if is_less else max)(known, key=lambda pair: pair[1]), known[0]
+    worst = (max if is_less else min)(known, key=lambda pair: pair[1])
     if best[0] is first[0]:
-        return f"{first[0].letter} has the {'lowest' if is_less else 'highest'} {name}"
+        least = f"{first[0].letter} has the {'lowest' if is_less else 'highest'} {name}"
+        if worst[0] is first[0]:
+            return least
+        return f"{least}, {worst[0].letter} {fmt.significant(worst[1] / first[1])} x of it"
     ratio = best[1] / first[1]
     # The best of several is further away by chance than another one.
     interval = _interval(ratio, spread, pairs=len(known) - 1)
     more = f"{best[0].letter} has {fmt.significant(ratio)} x the {name} of {first[0].letter}"
+    if worst[0] is not first[0]:
+        more += f", {worst[0].letter} {fmt.significant(worst[1] / first[1])} x"
     if interval is None:
         return more
     return more if not interval[0] <= 1 <= interval[1] else f"{more}, which may be noise"

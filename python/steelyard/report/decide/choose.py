@@ -124,7 +124,12 @@ def _remark(one: WeighedMachine, choice: Choice) -> str:
         return scored.missing
     if one.name == choice.baseline:
         return "baseline"
-    return "" if one.beaten_by is None else f"{one.beaten_by} is better in all"
+    if one.beaten_by is None:
+        return ""
+    has_cost = any(each.cost is not None for each in choice.machines)
+    has_power = any(each.power.watts is not None for each in choice.machines)
+    compared = ["overall Perf", *["cost"] * has_cost, *["power"] * has_power]
+    return f"{one.beaten_by} is better in {fmt.listed(compared)}"
 
 
 def _by_workload(choice: Choice) -> Iterator[Block]:

@@ -12,14 +12,15 @@ from typing import Any
 from urllib.parse import unquote
 
 from steelyard import __version__
-from steelyard._base import SteelyardError, UsageError, read_regular, schemas_dir
-from steelyard._base.documents import as_document
+from steelyard._base import UsageError, read_regular, schemas_dir
+from steelyard._base.documents import Paged, as_document
 from steelyard.catalog.comparison import comparison_of
 from steelyard.catalog.entries import Entry
 from steelyard.catalog.fields import Field
 from steelyard.catalog.filters import CHOICES, RunFilter
 from steelyard.catalog.roots import NotThereError, check_links, folder_at
 from steelyard.cli.fleet.registry import queries
+from steelyard.records.text import load_object
 from steelyard.report.answer import Answer
 from steelyard.report.answer.delimited import FIGURES, figures_of
 from steelyard.report.exports.open_metrics import Family, Sample
@@ -42,6 +43,7 @@ def runs(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, A
         "total": found.total,
         "page": found.page,
         "pages": found.pages,
+        "not_read": context.index.unread.note or None,
     }
 
 
@@ -54,10 +56,8 @@ def run(context: Context, *, path: str, query: Mapping[str, Sequence[str]]) -> d
         raise NotThereError(f"there is no run at {path[:200]!r}")
     check_links(root, directory)
     name = "health.json" if kind is Kind.HEALTH else kind.record
-    try:
-        record = json.loads(read_regular(directory / name, at_most_bytes=_RECORD_BYTES))
-    except ValueError as error:
-        raise SteelyardError(f"{path}/{name} is no JSON: {error}") from error
+    raw = read_regular(directory / name, at_most_bytes=_RECORD_BYTES)
+    record = load_object(raw, where=f"{path}/{name}")
     return {"path": path, "kind": kind.value, "record": record, "answer": said(folder.answer(context, path))}
 
 
@@ -73,6 +73,11 @@ def trend(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, 
     by = trends.order_of(given.pop("by", ""))
     context.index.refresh(most_s=0.1)
     known = context.index.metrics_of(benchmark) if benchmark else []
+    if benchmark and not known:
+        names = [name for name, _ in context.index.values_of("title")]
+        raise UsageError(
+            f"there is no run of {benchmark[:40]!r}", hint=f"there are runs of {', '.join(names)}"
+        )
     if metric and benchmark and metric not in known:
         hint = f"metrics: {', '.join(known)}" if known else "there is no run of this benchmark"
         raise UsageError(f"no run of {benchmark[:40]!r} has a metric {metric[:60]!r}", hint=hint)
@@ -108,7 +113,7 @@ def fleet_query(context: Context, *, name: str, query: Mapping[str, Sequence[str
 
 def decision(context: Context, *, name: str, query: Mapping[str, Sequence[str]]) -> Any:
     """Return the result of a decision."""
-    return as_document(decide.document(context, name=name, query=query))
+    return as_document(Paged(decide.document(context, name=name, query=query), None))
 
 
 def open_api(context: Context, *, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -132,32 +137,36 @@ def said(answer: Answer) -> dict[str, Any]:
 
 
 def open_metrics(context: Context) -> str:
-    """Return the latest result of each benchmark on each machine, and what the server knows of itself."""
+    """Return the latest result of each benchmark on each machine that is not invalid, and how many folders
+    there are.
+
+    Samples have no time stamps: a scraper refuses old ones. When a run was made is a metric beside it.
+    """
     context.index.refresh(most_s=0.1)
+    by_verdict = dict(context.index.values_of("verdict"))
+    by_verdict[_NO_VERDICT] = context.index.rows(RunFilter(members=True)).total - sum(by_verdict.values())
     families = [
         Family(
             "steelyard_folders",
             "Folders of runs, suites, experiments and checks by verdict.",
-            [Sample({"verdict": name}, count) for name, count in context.index.values_of("verdict")],
+            [Sample({"verdict": name}, count) for name, count in by_verdict.items()],
         )
     ]
     by_name: dict[tuple[str, str], list[Sample]] = {}
+    begins: list[Sample] = []
     for entry in context.index.latest():
         if entry.value is None:
             continue
-        labels = {
-            "benchmark": entry.title,
-            "tier": entry.tier,
-            "host": entry.host,
-            "verdict": entry.verdict,
-            "path": entry.path,
-        }
-        sample = Sample(labels, entry.value, entry.begin_ns / 1e9)
-        by_name.setdefault((entry.metric, entry.unit), []).append(sample)
+        labels = {"benchmark": entry.title, "tier": entry.tier, "host": entry.host}
+        by_name.setdefault((entry.metric, entry.unit), []).append(Sample(labels, entry.value))
+        run = {**labels, "path": entry.path, "verdict": entry.verdict}
+        begins.append(Sample(run, entry.begin_ns / 1e9))
+    about = "Main result of the latest run that is not invalid."
     families += [
-        Family(f"steelyard_{name}", "Main result of the latest run.", samples, unit)
-        for (name, unit), samples in sorted(by_name.items())
+        Family(f"steelyard_{name}", about, samples, unit) for (name, unit), samples in sorted(by_name.items())
     ]
+    about = "When the run began whose result is given, since 1970; its path and verdict."
+    families.append(Family("steelyard_latest_run_begin", about, begins, "s"))
     return text_of(families)
 
 
@@ -214,6 +223,7 @@ _ANSWER = {
         "figures_left_out": {"type": "integer"},
     },
 }
+_NO_VERDICT = "none"
 _DECISIONS = {"choose": "choice", "project": "projection", "size": "sizing"}
 
 
@@ -266,13 +276,19 @@ def _open_api() -> dict[str, Any]:
 
 def _parameter(one: Field, *, is_required: bool = False) -> dict[str, Any]:
     """Return a field as a parameter of an address."""
-    kind: dict[str, Any] = {"type": "number" if one.type in (int, float) and not one.is_share else "string"}
+    name = "integer" if one.type is int else "number" if one.type is float and not one.is_share else "string"
+    kind: dict[str, Any] = {"type": name}
+    if name != "string":
+        ends = {"minimum": one.least, "maximum": one.most}
+        kind |= {name: end for name, end in ends.items() if end is not None}
     if one.kind == "flag":
         kind = {"type": "string", "enum": ["yes", "no"]}
     elif one.choices:
         kind["enum"] = [choice for choice in one.choices if choice]
     elif one.is_list:
         kind = {"type": "array", "items": kind}
+    if one.default and not one.is_list:
+        kind["default"] = one.type(one.default) if name != "string" else one.default
     found = {"name": one.name, "in": "query", "required": is_required, "schema": kind}
     return found | ({"description": one.help} if one.help else {})
 

@@ -99,6 +99,18 @@ def _earlier(context: Context, path: str) -> str:
     here = context.index.entry(path)
     if here is None:
         raise NotThereError(f"there is no run at {path[:200]!r}")
+    found = earlier(context, path)
+    if found is None:
+        when = moment(here.begin_ns)
+        raise UsageError(f"no {here.title} of this host and tier was made before {when}")
+    return found
+
+
+def earlier(context: Context, path: str) -> str | None:
+    """Return the path of that run as far as the index knows, None where there is none."""
+    here = context.index.entry(path)
+    if here is None:
+        return None
     asked = RunFilter(
         kind=here.kind, benchmark=here.title if here.kind == Kind.RUN else "", tier=here.tier, host=here.host,
         members=True, status="complete",
@@ -111,6 +123,5 @@ def _earlier(context: Context, path: str) -> str:
             if same and (entry.begin_ns, entry.path) < (here.begin_ns, here.path):
                 return entry.path
         if page >= rows.pages:
-            when = moment(here.begin_ns)
-            raise UsageError(f"no {here.title} of this host and tier was made before {when}")
+            return None
         page += 1

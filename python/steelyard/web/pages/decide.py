@@ -168,8 +168,8 @@ def form_of(context: Context, one: Decision, query: Mapping[str, Sequence[str]])
         fields = [field for field in fields if field.name != one.weights]
         fields += [
             Field(
-                f"{_WEIGHT}{result}", "", "range", "1", "1", f"weight of {result}",
-                least=0.0, most=5.0, step=0.1, type=float,
+                f"{_WEIGHT}{result}", "", "number", "1", "1", f"weight of {result}",
+                least=0.0, most=1e6, slider=(0.0, 5.0, 0.1), type=float,
             )
             for result in counted
         ]  # fmt: skip

@@ -19,6 +19,7 @@ from steelyard.report.folders.kinds import Kind, kind_of
 from steelyard.report.template import PAGE
 from steelyard.web.context import Context
 from steelyard.web.pages import live
+from steelyard.web.pages.compare import earlier
 from steelyard.web.shell import answer_page, in_two
 
 MACHINE = "machine.html"
@@ -61,7 +62,7 @@ def _page(context: Context, folder: Path, path: str, kind: Kind) -> str:
         return live.page(context, folder, path)
     key = (path, _stamp(folder), _stamp(folder.parent))
     return context.pages.get(
-        key, lambda: answer_page(answer_of(folder), "/runs", links=_links(folder, path, kind))
+        key, lambda: answer_page(answer_of(folder), "/runs", links=_links(context, folder, path, kind))
     )
 
 
@@ -98,11 +99,11 @@ def machine_page(context: Context, *, path: str, query: Mapping[str, Sequence[st
     return answer_page(whole, "/runs", links=[("Run", PAGE)])
 
 
-def _links(folder: Path, path: str, kind: Kind) -> list[tuple[str, str]]:
+def _links(context: Context, folder: Path, path: str, kind: Kind) -> list[tuple[str, str]]:
     found = []
     if (folder / "machine.json").is_file() or kind is Kind.SUITE:
         found.append(("Machine", MACHINE))
-    if kind in (Kind.RUN, Kind.SUITE):
+    if kind in (Kind.RUN, Kind.SUITE) and earlier(context, path) is not None:
         found.append(
             ("Compare with the one before", f"/compare?{urlencode({'run': quote(path), 'with': 'earlier'})}")
         )

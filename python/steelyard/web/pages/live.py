@@ -80,7 +80,10 @@ def answer(run: Run, known: Watched) -> Answer:
     zero_ns = _zero_ns(run)
     sections = [
         Section(
-            "time", "Load", tuple(_charts(seen, zero_ns)), "Seconds from the start of the measure phase."
+            "time",
+            "Load",
+            tuple(_charts(seen, zero_ns)),
+            "Seconds from the start of the measure phase; before that, of the run.",
         ),
         Section("cpu", "CPU", tuple(known.cpu)),
     ]
@@ -92,7 +95,7 @@ def answer(run: Run, known: Watched) -> Answer:
         verdict="running",
         eyebrow="run under way",
         source="what the run wrote so far",
-        time_axis={"zero": "the start of the measure phase", "phases": _phases(run, zero_ns)},
+        time_axis={"zero": _zero_name(run), "phases": _phases(run, zero_ns)},
     )
 
 
@@ -158,6 +161,11 @@ def _so_far(level: str, claim: str) -> SoFar:
 def _zero_ns(run: Run) -> int:
     measure = next((phase.begin_ns for phase in run.phases if phase.name == "measure"), None)
     return measure or (run.phases[0].begin_ns if run.phases else run.clock.monotonic_ns)
+
+
+def _zero_name(run: Run) -> str:
+    is_measured = any(phase.name == "measure" for phase in run.phases)
+    return f"the start of the {'measure phase' if is_measured else 'run'}"
 
 
 def _phases(run: Run, zero_ns: int) -> list[dict[str, Any]]:

@@ -1,29 +1,17 @@
 "use strict";
-// What pages of the server do beside those of reports: sliders say their value, a query that waits is looked at
+// What pages of the server do beside those of reports: sliders fill the number beside them, a query that waits is looked at
 // again, a run under way shows its last second, addresses stay short, and `/` goes to the search.
 (() => {
   for (const range of document.querySelectorAll(".ask input[type=range]")) {
-    const output = document.querySelector(`output[for="${CSS.escape(range.id)}"]`);
-    // A slider has always a value: one that nobody moved asks for nothing.
-    if ("unset" in range.dataset) { range.dataset.name = range.name; range.removeAttribute("name"); }
+    const exact = document.getElementById(range.dataset.for);
     let timer = 0;
     range.addEventListener("input", () => {
-      if (range.dataset.name) range.name = range.dataset.name;
-      if (output) output.textContent = range.value;
+      exact.value = range.value;
       clearTimeout(timer);
       timer = setTimeout(() => {
         sessionStorage.setItem("moved", JSON.stringify([location.pathname, range.id, scrollY]));
         range.form.requestSubmit();
       }, 400);
-    });
-  }
-
-  for (const clear of document.querySelectorAll("button[data-clear]")) {
-    clear.addEventListener("click", () => {
-      const range = document.getElementById(clear.dataset.clear);
-      range.removeAttribute("name");
-      sessionStorage.setItem("moved", JSON.stringify([location.pathname, range.id, scrollY]));
-      range.form.requestSubmit();
     });
   }
 
@@ -42,7 +30,7 @@
         const usual = input.dataset.default || "";
         if (input.type === "checkbox") {
           if (usual && !input.checked) formData.set(input.name, "no");
-        } else if (input.name && (input.type === "range" && usual ? Number(input.value) === Number(usual) : input.value === usual)) formData.delete(input.name);
+        } else if (input.name && (input.className === "exact" && usual && input.value ? Number(input.value) === Number(usual) : input.value === usual)) formData.delete(input.name);
       }
     });
   }

@@ -141,6 +141,40 @@ def test_runs_of_two_machines_are_weighed_with_stated_prices(tmp_path: Path) -> 
     assert made["orders"][0]["ratio"] > 1
 
 
+@pytest.mark.parametrize(
+    ("columns", "compared"),
+    [
+        ("web_per_s,db_per_s", "overall Perf"),
+        ("web_per_s,db_per_s,price_usd", "overall Perf"),
+        ("web_per_s,db_per_s,price_usd,power_w", "overall Perf, cost and power"),
+    ],
+)
+def test_what_a_machine_is_better_in_is_named(tmp_path: Path, columns: str, compared: str) -> None:
+    """A is not better in `db_per_s`: only the score, the cost and the power are compared."""
+    best, other = "A,3000,900,4000,200", "B,1000,1000,5000,300"
+    count = columns.count(",") + 2
+    rows = [",".join(row.split(",")[:count]) for row in (best, other)]
+    (tmp_path / "two.csv").write_text("\n".join([f"machine,{columns}", *rows, ""]))
+    words = ("--order-by", "perf", "--baseline", "A", "--power-price", "0.1")
+    done = call("choose", "two.csv", *words, folder=tmp_path)
+    assert f"A is better in {compared}" in " ".join(done.stdout.split())
+
+
+def test_runs_of_one_tier_are_chosen(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a")
+    write_run(tmp_path / "runs" / "b", changes={"tier": "smoke"})
+    source = (str(tmp_path / "runs"),)
+    with pytest.raises(UsageError) as refused:
+        sources.table_of(TableRequest(sources=source))
+    assert refused.value.hint == "--tier quick uses those of one tier"
+    for tier in ("quick", "smoke"):
+        (column,) = sources.table_of(TableRequest(sources=source, tier=tier)).results
+        assert column.conditions.startswith(f"tier {tier},")
+    with pytest.raises(UsageError, match="no run of tier 'full' in it") as refused:
+        sources.table_of(TableRequest(sources=source, tier="full"))
+    assert refused.value.hint == "there are runs of quick, smoke"
+
+
 def test_runs_of_a_folder_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_run(tmp_path / "runs" / name)

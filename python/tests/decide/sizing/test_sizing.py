@@ -292,6 +292,12 @@ def test_a_sweep_of_memory_without_an_edge_says_why(rates: list[float], why: str
             SizeRequest(workload="latency_ms"),
             "less of it is better",
         ),
+        (
+            Measured(),
+            csv_table("machine,geekbench6_multi,b_per_s\nA,2143,2\n"),
+            SizeRequest(workload="geekbench6_multi"),
+            "it has no unit, and is no rate",
+        ),
     ],
 )
 def test_what_cannot_be_sized_is_refused_with_a_reason(
