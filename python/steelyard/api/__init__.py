@@ -7,8 +7,9 @@
     steelyard.compare("runs/A", "runs/B").to_pandas()
 
 In: paths and options, named as on the command line. Out: a `Result`: the typed result that ``--json`` prints,
-the answer that a terminal shows, and every figure of it as rows, an Arrow table or a data frame. Nothing is
-printed; an expected error is a ``SteelyardError`` with a hint.
+the answer that a terminal shows, and every figure of it as rows, an Arrow table or a data frame. Nothing goes
+to standard output, and only what measures shows its progress, on standard error; an expected error is a
+``SteelyardError`` with a hint.
 
 Invariants: the names in ``__all__`` and their parameters are stable and held by a test; they are also names
 of ``steelyard``, loaded when they are asked for.

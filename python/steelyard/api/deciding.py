@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from steelyard._base import UsageError, command_text
 from steelyard._base.request import words
+from steelyard.api.calls import brief
 from steelyard.api.requests import request_of, with_options
 from steelyard.api.result import Result
 from steelyard.decide.choice.request import ChooseRequest
@@ -41,7 +42,7 @@ def score(*sources: Source, **options: Any) -> Result[Ranking | RunScore | Suite
     from steelyard.cli.decide.score import answered
     from steelyard.cli.decide.sources import is_one_run
 
-    request: ScoreRequest = _request(ScoreRequest, sources, options)
+    request: ScoreRequest = _request(ScoreRequest, "score", sources, options)
     if len(sources) == 1 and is_one_run(request.sources[0], request.runs):
         return _score_of_run(request, options)
     return _decided(answered, ScoreRequest, "score", sources, options)
@@ -113,7 +114,15 @@ def _score_of_run(request: ScoreRequest, options: dict[str, Any]) -> Result[RunS
     return Result(RunScore(run.run_id, found), answer)
 
 
-def _request(kind: type[Any], sources: tuple[Source, ...], options: dict[str, Any]) -> Any:
+def _request(kind: type[Any], name: str, sources: tuple[Source, ...], options: dict[str, Any]) -> Any:
+    """Return what is asked of the function ``name``. Raises UsageError for what does not fit."""
+    for source in sources:
+        if not isinstance(source, str | os.PathLike):
+            several = isinstance(source, list | tuple | set)
+            raise UsageError(
+                f"{name}() takes paths, or what read() returned, not {brief(source)}",
+                hint=f"{name}(*paths)" if several else "write a table to a CSV file, and give its path",
+            )
     return request_of(kind, {"sources": list(sources), **options})
 
 
@@ -124,7 +133,7 @@ def _decided(
     sources: tuple[Source, ...],
     options: dict[str, Any],
 ) -> Result[Any]:
-    request = _request(kind, sources, options)
+    request = _request(kind, name, sources, options)
     typed = words(request, never=("sources",))
     shown_by = command_text(["steelyard", name, *request.sources, *typed])
     return Result(*answered(request, shown_by))

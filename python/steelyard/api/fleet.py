@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import inspect
 import os
-import typing
 from collections.abc import Callable
+from dataclasses import replace
+from difflib import get_close_matches
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from steelyard.api.calls import check_call, checked
+from steelyard._base import SteelyardError, UsageError, command_text
+from steelyard.api.calls import brief, check_call, checked, in_python
+from steelyard.api.queries import values_of
 from steelyard.api.result import Result
+from steelyard.cli.fleet.query import split
 
 if TYPE_CHECKING:
     from steelyard.cli.fleet.query import Query
@@ -25,8 +29,9 @@ if TYPE_CHECKING:
 class FleetStore:
     """A store that is open. A context manager: closing it frees the engine."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, words: tuple[str, ...] = ()) -> None:
         self._store = store
+        self._words = words
 
     def __enter__(self) -> Self:
         return self
@@ -39,6 +44,10 @@ class FleetStore:
     def close(self) -> None:
         """Free the engine."""
         self._store.close()
+
+    def __repr__(self) -> str:
+        """Return where it is, and the engine."""
+        return f"<{type(self).__name__} {self.url}, {self._store.engine.name}>"
 
     @property
     def url(self) -> str:
@@ -53,19 +62,25 @@ class FleetStore:
     def ask(self, name: str, **options: Any) -> Result[FleetAnswer[Any]]:
         """Return the answer of a query, as ``ask("cpi specs")``.
 
-        Raises AttributeError for a query that is not there, UsageError for an option that it has not, or that
-        is missing.
+        Raises UsageError for a query that is not there, and for an option that it has not, that is missing,
+        or that does not fit.
         """
         from steelyard.fleet.answer import FleetAnswer
 
-        query = _queries().get(name)
+        query = _queries().get(name) if isinstance(name, str) else None
         if query is None:
-            known = ", ".join(_queries())
-            raise AttributeError(f"no query {name!r} of a fleet's store: there are {known}")
+            near = get_close_matches(str(name), _queries(), n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_queries())}"
+            raise UsageError(f"no query {brief(name)} of a fleet's store", hint=hint)
         check_call(_attribute(name), _signature(query), (), options)
-        answer = query.ask(self._store, **options)
+        given = values_of(query, options)
+        try:
+            answer = query.ask(self._store, **given)
+        except SteelyardError as error:
+            raise in_python(error, query.flags) from error
+        words = ["--store", self.url, *self._words]
         found = FleetAnswer(self.url, self._store.engine.name, answer.result, self._store.problems)
-        return Result(found, answer)
+        return Result(found, replace(answer, command=command_text(query.words(given, words))))
 
     def __getattr__(self, name: str) -> Callable[..., Result[FleetAnswer[Any]]]:
         """Return the query of that name."""
@@ -94,9 +109,14 @@ def open_store(
     Raises EnvironmentLacksError where there is no store, RecordError for one of another major version,
     UsageError for what is no engine or day.
     """
-    from steelyard.cli.fleet.options import opened
+    from steelyard.cli.fleet.options import DUCKDB, opened
 
-    return FleetStore(opened(os.fspath(url), engine, first, last))
+    typed = (("--engine", None if engine == DUCKDB else engine), ("--from", first), ("--to", last))
+    words = tuple(word for flag, value in typed if value is not None for word in (flag, value))
+    try:
+        return FleetStore(opened(os.fspath(url), engine, first, last), words)
+    except SteelyardError as error:
+        raise in_python(error, {"--engine": "engine", "--from": "first", "--to": "last"}) from error
 
 
 def _queries() -> dict[str, Query]:
@@ -112,7 +132,7 @@ def _attribute(name: str) -> str:
 def _signature(query: Query) -> inspect.Signature:
     """Return what a query takes: its options, as keywords, with their types but without flags and help."""
     parameters = [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=_split(one.annotation)[0])
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=split(one.annotation)[0])
         for one in query.options
     ]
     return inspect.Signature(parameters, return_annotation="Result[FleetAnswer[Any]]")
@@ -122,19 +142,11 @@ def _help(query: Query) -> str:
     """Return what a query shows, and a line for each of its options."""
     lines = []
     for one in query.options:
-        helps = (getattr(note, "help", None) for note in _split(one.annotation)[1])
+        helps = (getattr(note, "help", None) for note in split(one.annotation)[1])
         text = next((str(found) for found in helps if found), "")
         lines.append(f"    {one.name}: {' '.join(text.split())}".rstrip(": "))
     about = inspect.getdoc(query.ask) or ""
     return "\n".join([about, "", "Options:", *lines]) if lines else about
-
-
-def _split(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return a type, and what is said of it."""
-    if typing.get_origin(annotation) is not Annotated:
-        return annotation, ()
-    kind, *notes = typing.get_args(annotation)
-    return kind, tuple(notes)
 
 
 def _about(query: Query) -> str:

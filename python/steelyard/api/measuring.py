@@ -1,7 +1,7 @@
 """``run``, ``run_experiment`` and ``this_machine``: what measures.
 
 In: a benchmark or a suite, and options as on the command line. Out: the record that was written, read again.
-What a run tells while it lasts goes to standard error, as a command's does.
+Progress goes to standard error, as a command's does.
 
 ``run_experiment`` and ``this_machine`` have names of two words because ``steelyard.experiment`` and
 ``steelyard.machine`` are packages. Not here: how runs are made (``bench``, ``experiment``).
@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steelyard._base import UsageError
-from steelyard.api.calls import checked
+from steelyard._base import SteelyardError, UsageError
+from steelyard.api.calls import brief, checked, in_python
 from steelyard.api.reading import Reading, read
 from steelyard.api.requests import request_of, with_options
 from steelyard.api.result import Result
@@ -24,6 +24,15 @@ from steelyard.experiment.request.fields import ExperimentRequest
 if TYPE_CHECKING:
     from steelyard.records import Machine
 
+_NAMES = {
+    "--tier": "tier",
+    "--set": "settings",
+    "--hook": "hooks",
+    "--repeat": "repeat",
+    "--tag": "tags",
+    "--out": "out",
+}
+"""Options of `run` by their flags."""
 _LEFT = ("words", "resume", "plan", "source", "variants")
 
 
@@ -42,7 +51,7 @@ def run(
 
     ``settings`` are its parameters by name, ``tier`` is how long it runs (smoke, quick, standard, full), and
     ``out`` is the folder of runs, in which each gets a new one. Of ``repeat`` runs of a benchmark, the first
-    is returned: its answer has all. ``tags`` are written into each run.
+    is returned: its answer has all. ``tags`` are written into each run. Progress goes to standard error.
 
     Raises UsageError for names and settings that do not fit, EnvironmentLacksError where this machine lacks
     something, WorkloadFailedError where the run failed.
@@ -52,7 +61,7 @@ def run(
     from steelyard.cli.progress import shown
     from steelyard.cli.run.make import errors_of
 
-    chosen = {key: _typed(value) for key, value in (settings or {}).items()}
+    chosen = {str(key): _typed(value) for key, value in (settings or {}).items()}
     request = RunRequest(
         name=name,
         tier=tier,
@@ -62,8 +71,11 @@ def run(
         tags=_texts(tags),
         out=Path(out),
     )
-    with shown() as progress:
-        launched = execute(request, progress=progress)
+    try:
+        with shown() as progress:
+            launched = execute(request, progress=progress)
+    except SteelyardError as error:
+        raise in_python(error, _NAMES) from error
     errors = errors_of(launched)
     if errors:
         raise errors[0]
@@ -90,6 +102,7 @@ def run_experiment(*words: str, **options: Any) -> Reading:
     return read(folder)
 
 
+@checked
 def this_machine() -> Result[Machine]:
     """Return the inventory of this machine: processors, memory, NUMA, disks, network, kernel, firmware."""
     from steelyard.cli.machine.inventory import find
@@ -109,4 +122,6 @@ def _typed(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise UsageError(f"{value!r} is no value of a setting", hint="give a text, a number or a truth value")
+    raise UsageError(
+        f"{brief(value)} is no value of a setting", hint="give a text, a number or a truth value"
+    )

@@ -118,7 +118,10 @@ class Reading(Result[Any]):
     def _exported(self) -> list[ExportedRun]:
         from steelyard.report.exports.runs import runs_in
 
-        return runs_in(self.folder)
+        try:
+            return runs_in(self.folder)
+        except ResultSaysNoError as error:
+            raise ResultSaysNoError(error.message, hint="figures() has the figures of any folder") from error
 
 
 @checked

@@ -10,13 +10,13 @@ import functools
 import inspect
 import keyword
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import MISSING
 from typing import Any, TypeVar
 
-from steelyard._base import UsageError
+from steelyard._base import SteelyardError, UsageError
 from steelyard._base.request import Field, options, read_value
-from steelyard.api.calls import check_call
+from steelyard.api.calls import brief, check_call, in_python
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,7 +33,7 @@ def request_of(kind: type[T], given: Mapping[str, Any], *, without: Collection[s
             raise UsageError(f"no option {name!r}", hint=f"there are {', '.join(known)}")
     return kind(
         **{
-            name: read_value(known[name], name, _plain(known[name], value))
+            name: read_value(known[name], name, _plain(known[name], name, value))
             for name, value in given.items()
             if value is not None
         }
@@ -58,12 +58,16 @@ def with_options(kind: Callable[[], type], *, without: Collection[str] = ()) -> 
         }
         flags = {word: name for name, field in known.items() if (word := _word(field)) not in known}
         words = {name: word for word, name in flags.items()}
+        by_flag = {field.flag: _word(field) for field in known.values()}
 
         @functools.wraps(function)
         def called(*given: Any, **asked: Any) -> Any:
             options_of = _by_field(function.__name__, asked, flags)
             check_call(function.__name__, signature, given, options_of)
-            return function(*given, **options_of)
+            try:
+                return function(*given, **options_of)
+            except SteelyardError as error:
+                raise in_python(error, by_flag) from error
 
         signature = own.replace(parameters=[*first, *(_parameter(field) for field in known.values())])
         called.__signature__ = signature  # type: ignore[attr-defined]
@@ -99,15 +103,24 @@ def _parameter(field: Field) -> inspect.Parameter:
     )
 
 
-def _plain(field: Field, value: Any) -> Any:
-    """Return a value of Python as a document would have it."""
+def _plain(field: Field, name: str, value: Any) -> Any:
+    """Return a value of Python as a document would have it. Raises UsageError for one that none has."""
     if field.is_mapping:
         return dict(value) if isinstance(value, Mapping) else value
     if field.is_repeated:
-        one = isinstance(value, str | os.PathLike | int | float)
-        return [_text(part) for part in ([value] if one else value)]
-    return _text(value)
+        if isinstance(value, str | os.PathLike | int | float):
+            value = [value]
+        elif not isinstance(value, Sequence | Set | Iterator):
+            raise UsageError(f"{name}: not a list but {brief(value)}")
+        return [_text(name, part) for part in value]
+    if field.option.has_commas and isinstance(value, list | tuple):
+        return [_text(name, part) for part in value]
+    return _text(name, value)
 
 
-def _text(value: Any) -> Any:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+def _text(name: str, value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if not isinstance(value, str | int | float):
+        raise UsageError(f"{name}: {brief(value)} is no text or number")
+    return value

@@ -72,19 +72,24 @@ def _runs(out: Path) -> list[Path]:
     return alone + [path.parent for suite in suites(out) for path in suite.glob(f"*/{MANIFEST}")]
 
 
-def _begin_ns(directory: Path) -> int:
-    """Return when a run or suite began, in ns since 1970; of a record that does not say, when it was written.
+def begin_of_record_ns(record: Path) -> int:
+    """Return when that began which a record is of, in ns since 1970.
 
-    Names do not say it: folders are renamed, and copied beside others.
+    Where the record does not say, that is when it was written. Names do not say it: folders are renamed, and
+    copied beside others. 0 for a file that cannot be read.
     """
-    for record in (directory / MANIFEST, directory / SUITE):
-        with suppress(RecordError, OSError):
-            with open_regular(record) as file:
-                # The time stands near the beginning, and ten thousand records may have to be looked at.
-                found = _BEGIN.search(read_at_most(file, _BEGINNING_BYTES))
-            found = found or _BEGIN.search(read_regular(record))
-            return int(found[1]) if found else record.stat().st_mtime_ns
+    with suppress(RecordError, OSError):
+        with open_regular(record) as file:
+            # The time stands near the beginning, and ten thousand records may have to be looked at.
+            found = _BEGIN.search(read_at_most(file, _BEGINNING_BYTES))
+        found = found or _BEGIN.search(read_regular(record))
+        return int(found[1]) if found else record.stat().st_mtime_ns
     return 0
+
+
+def _begin_ns(directory: Path) -> int:
+    """Return when a run or suite began, in ns since 1970."""
+    return begin_of_record_ns(directory / MANIFEST) or begin_of_record_ns(directory / SUITE)
 
 
 def find(name: str, out: Path) -> Path:

@@ -50,9 +50,17 @@ class Side(StrEnum):
 _TABLES = (ExportTo.CSV, ExportTo.PARQUET)
 _PROFILES = (ExportTo.PPROF, ExportTo.SPEEDSCOPE, ExportTo.PERFETTO)
 _BINARY = (ExportTo.PARQUET, ExportTo.PPROF)
+_SUFFIXES = {
+    ".csv": ExportTo.CSV,
+    ".parquet": ExportTo.PARQUET,
+    ".prom": ExportTo.OPENMETRICS,
+    ".pb.gz": ExportTo.PPROF,
+    ".speedscope.json": ExportTo.SPEEDSCOPE,
+}
+"""Formats by the ends of file names that stand for no other."""
 _EXAMPLES = (
     "steelyard export latest --to otlp",
-    "steelyard export runs/RUN figures.parquet --to parquet",
+    "steelyard export runs/RUN figures.parquet",
     "steelyard export latest series.csv --to csv --series",
     "steelyard export latest --to findings > findings.jsonl",
 )
@@ -79,7 +87,7 @@ def export(
         typer.Option(
             metavar="FORMAT",
             help="Format: csv or parquet (all figures), openmetrics or otlp (metrics), pprof, speedscope or"
-            " perfetto (the profile), findings (JSON Lines).",
+            " perfetto (the profile), findings (JSON Lines); by default that of FILE's suffix.",
         ),
     ] = None,
     series: Annotated[
@@ -93,10 +101,13 @@ def export(
         ),
     ] = None,
     runs: Runs = RUNS,
-    as_json: Json = False,
+    print_document: Json = False,
 ) -> int:
     """Write a result as CSV, Parquet, OpenMetrics, OTLP, a profile, or findings as JSON Lines."""
-    if as_json is (to is not None):
+    # Not `as_json`: a command with that has --format too, which here would name formats a second time.
+    if to is None and file is not None and not print_document:
+        to = _format_of(file)
+    if print_document is (to is not None):
         raise UsageError("export needs one of --to FORMAT and --json")
     if series and to not in _TABLES:
         raise UsageError("--series is for --to csv and --to parquet")
@@ -104,7 +115,7 @@ def export(
         raise UsageError("--side is for --to pprof, speedscope and perfetto")
     if to in _BINARY and file is None:
         raise UsageError(f"{to} needs a file", hint=f"steelyard export {name} FILE --to {to}")
-    if as_json and file is not None:
+    if print_document and file is not None:
         raise UsageError("--json prints to standard output", hint="give the file with > FILE")
     from steelyard.report.folders.naming import find
 
@@ -120,6 +131,17 @@ def export(
         with replacing(file) as partial:
             write(partial)
     return int(ExitCode.OK)
+
+
+def _format_of(file: Path) -> ExportTo:
+    """Return the format that a file's suffix stands for. Raises UsageError."""
+    found = next((to for suffix, to in _SUFFIXES.items() if file.name.endswith(suffix)), None)
+    if found is None:
+        raise UsageError(
+            f"{file.name}: its suffix names no format",
+            hint=f"give --to FORMAT, or one of {', '.join(_SUFFIXES)}",
+        )
+    return found
 
 
 def _print_document(folder: Path) -> int:

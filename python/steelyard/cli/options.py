@@ -23,7 +23,13 @@ Report = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write a self-contained page.")
 ]
 Rows = Annotated[int, typer.Option("--rows", min=1, metavar="N", help="Maximum rows of a table.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="Id or folder of a run or a suite, or `latest`.")]
+RunName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="Id or folder of a run, a suite, an experiment or the like, or `latest` run or suite.",
+    ),
+]
 Baseline = Annotated[str | None, typer.Option(metavar="NAME", help="Baseline machine to score against.")]
 
 EVENT_HELP = (

@@ -13,7 +13,7 @@ ABOUT = {
     "list": "List benchmarks, suites and the latest runs.",
     "install": "Install the servers and programs that benchmarks need, and check them by a short run.",
     "uninstall": "Remove what `steelyard install` brought for a benchmark.",
-    "report": "Show a run or a suite, and write its report page again from the raw data.",
+    "report": "Show a run, a suite, an experiment or the like, and write its report page again.",
     "health": "Check memory, caches, disk and loopback network, and compare with earlier checks.",
     "characterize": (
         "Find what limits a workload: a command, processes, a cgroup, the machine, or each of a suite."

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard._base import ExitCode, SteelyardError
-from steelyard._base.documents import INLINE, NOT_PRINTED
+from steelyard._base import ExitCode, SteelyardError, UsageError
+from steelyard._base.documents import INLINE, NOT_PRINTED, as_document
 from steelyard.bench import declaration, runs
 from steelyard.bench.colocation import manifest as colocations
 from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.formats import writing
-from steelyard.cli.output import print_json, print_path, show_answer
+from steelyard.cli.output import page_of, print_json, print_path, show_answer
 from steelyard.records import Level, Run, RunStatus
 
 if TYPE_CHECKING:
@@ -113,12 +113,14 @@ def show_report(
     shared_script: bool = False,
     as_json: bool,
 ) -> int:
-    """Show one run, suite or co-location again and write its page, to ``page`` or into its own folder."""
+    """Show again what a folder holds, and write its page, to ``page`` or into the folder."""
+    from steelyard.report.folders.naming import find
+
     if (pair := colocations.find(name, folder)) is not None:
         from steelyard.cli.colocate import show_again
 
         return show_again(pair, report=page or pair, as_json=as_json)
-    directory = runs.find(name, folder)
+    directory = find(name, folder)
     if not shared_script:
         return _show_report(directory, page, baseline=baseline, as_json=as_json)
     from steelyard.report.chart_library import shared
@@ -129,6 +131,10 @@ def show_report(
 
 
 def _show_report(directory: Path, page: Path | None, *, baseline: str | None, as_json: bool) -> int:
+    from steelyard.report.folders.kinds import Kind, kind_of
+
+    if kind_of(directory) not in (Kind.RUN, Kind.SUITE):
+        return _show_other(directory, page, baseline=baseline, as_json=as_json)
     if suite_files.is_suite(directory):
         from steelyard.cli import suites
 
@@ -147,6 +153,26 @@ def _show_report(directory: Path, page: Path | None, *, baseline: str | None, as
     else:
         show_runs([run_view])
     return int(exit_code(run_view.run))
+
+
+def _show_other(directory: Path, page: Path | None, *, baseline: str | None, as_json: bool) -> int:
+    """Show an experiment, a tuning or a health check. Raises UsageError for a baseline, which these lack."""
+    from steelyard.report.folders.answers import answer_of, record_of
+    from steelyard.report.folders.kinds import kind_of
+
+    if baseline is not None:
+        raise UsageError(
+            f"{directory} is of the kind {kind_of(directory)}", hint="--baseline is for runs and suites"
+        )
+    answer = answer_of(directory)
+    path = page_of(answer, page or directory)
+    if as_json:
+        print_json({**as_document(record_of(directory)), "directory": directory, "report": path})
+        return int(answer.says_no)
+    show_answer(answer, None)
+    if path is not None:
+        print_path("report", path)
+    return int(answer.says_no)
 
 
 def print_score(name: str, run_score: "Score") -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from steelyard._base import ExitCode, SteelyardError
 from steelyard._base.documents import INLINE, NOT_PRINTED, printed
 from steelyard.bench.manifest import SUITE
-from steelyard.bench.suites.suite import level_of
+from steelyard.bench.suites.suite import level_of, verdict_of
 from steelyard.cli import reports
 from steelyard.cli.formats import writing
 from steelyard.cli.output import print_json, print_path, show_answer
@@ -46,11 +46,8 @@ class SuiteView:
     @printed
     def verdict(self) -> str | None:
         """The worst verdict among the members, None unless each has one."""
-        levels = [level_of(member) for member in self.suite.members]
-        known = [level for level in levels if level is not None]
-        if self.suite.status is not RunStatus.COMPLETE or len(known) < len(levels):
-            return None
-        return str(max(known, key=lambda level: level.severity))
+        level = verdict_of(self.suite)
+        return None if level is None else str(level)
 
 
 def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = None) -> SuiteView:

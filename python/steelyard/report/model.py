@@ -294,7 +294,7 @@ def _inside(path: str) -> bool:
 
 
 def _reason(error: SteelyardError, folder: Path) -> str:
-    """Return what an error says, with paths relative to the run's folder: where that is, is not told."""
+    """Return what an error says, with paths relative to the run's folder: not where that is."""
     return error.message.replace(f"{folder}/", "").replace(f"{folder}: ", "")
 
 

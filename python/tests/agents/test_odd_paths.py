@@ -61,7 +61,7 @@ def test_paths_are_given_back_unchanged(runs: Path) -> None:
         assert str(runs) not in answer
 
 
-def test_folders_that_are_not_looked_into_are_told(tmp_path: Path) -> None:
+def test_folders_that_are_not_looked_into_are_named(tmp_path: Path) -> None:
     many_runs(tmp_path / "runs" / "series", 2)
 
     async def say(agent: Agent) -> None:

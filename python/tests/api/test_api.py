@@ -276,8 +276,11 @@ def test_a_record_that_cannot_be_read_is_one_error(tmp_path: Path) -> None:
 def test_queries_that_are_not_there(store: steelyard.FleetStore) -> None:
     with pytest.raises(AttributeError, match="no query 'nothing'"):
         _ = store.nothing
-    with pytest.raises(AttributeError, match="no query 'no thing'"):
-        store.ask("no thing")
+    with pytest.raises(UsageError, match="no query 'cpi spec'") as caught:
+        store.ask("cpi spec")
+    assert caught.value.hint == "did you mean cpi specs?"
+    with pytest.raises(UsageError, match="no query 3"):
+        store.ask(3)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"top\(\) has no option 'row'") as caught:
         store.top(row=3)
     assert caught.value.hint == "did you mean rows?"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.calling import call
 from tests.fleet.simulated import simulated_store
 from tests.report.runs import write_run
 
@@ -37,3 +38,15 @@ def test_the_guide_names_every_function() -> None:
 
     functions = {name for name in steelyard.__all__ if name[0].islower()}
     assert {name for name in functions if f"{name}(" in TEXT} == functions
+
+
+def test_the_commands_that_the_guide_names_have_their_options() -> None:
+    commands = re.findall(r"`(steelyard [^`]+)`", TEXT)
+    assert len(commands) >= 8
+    for command in commands:
+        words = command.split()[1:]
+        flags = [word for word in words if word.startswith("--")]
+        names = words[: words.index(flags[0])] if flags else words
+        done = call(*names, "--help")
+        assert done.returncode == 0, command
+        assert not [flag for flag in flags if flag not in done.stdout], command

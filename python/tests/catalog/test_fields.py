@@ -2,12 +2,14 @@
 
 import inspect
 import typing
+from typing import Any
 
 import pytest
 
 from steelyard._base import UsageError
 from steelyard.catalog.fields import fields_of_query, values, words_of
 from steelyard.cli.fleet.registry import queries
+from steelyard.cli.main import parser_of
 
 
 def options_of(name: str) -> dict[str, inspect.Parameter]:
@@ -49,3 +51,19 @@ def test_other_placeholders_are_no_words() -> None:
     for metavar in (None, "", "NAME", "FILE|last", "A=99,B=1", "[PLATFORM=]RATIO", "one"):
         assert words_of(Declared(metavar)) == ()
     assert words_of(Declared("used|machines")) == ("used", "machines")
+
+
+@pytest.mark.parametrize(
+    ("query", "given", "words"),
+    [
+        ("place", {"jobs": ["a", "b"]}, ["fleet", "place", "--store", "s", "--job", "a", "--job", "b"]),
+        ("diff", {"a": "job=a", "b": "job=b"}, ["fleet", "diff", "job=a", "job=b", "--store", "s"]),
+        ("rue", {"label": "config"}, ["fleet", "rue", "--label", "config", "--store", "s"]),
+        ("top", {"rows": 7, "by": "job"}, ["fleet", "top", "--store", "s", "--by", "job", "--rows", "7"]),
+    ],
+)
+def test_a_query_is_asked_again_by_its_command(query: str, given: dict[str, Any], words: list[str]) -> None:
+    asked = queries()[query].words(given, ["--store", "s"])
+    assert asked[1:] == words
+    # The parser takes it.
+    parser_of("fleet").make_context("steelyard", asked[1:])

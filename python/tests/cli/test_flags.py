@@ -26,6 +26,7 @@ OTHER_WORDS = ("--output", "--html", "--no-html", "--top", "--dir", "--file", "-
 """Words for the same things that no command has."""
 
 DEPENDS = {
+    "--tier": "of a run, or of those that are read",
     "--all": "what there is more of differs",
     "--baseline": "a machine, or a configuration of a fleet",
     "--blocks": "whether fewer may do",
@@ -104,8 +105,9 @@ def test_output_flags_are_the_same_words_for_the_same_things(name: str) -> None:
     for flag in OUTPUT.keys() & found.keys():
         option = found[flag]
         assert option.is_flag if OUTPUT[flag] is None else option.metavar == OUTPUT[flag], flag
-    # One hands its arguments on, to a program with the same flag; the others serve, and print no result.
-    if name not in ("steelyard top", "steelyard serve", "steelyard mcp"):
+    # One hands its arguments on, to a program with the same flag; two serve, and print no result; export has
+    # --to for its formats.
+    if name not in ("steelyard top", "steelyard serve", "steelyard mcp", "steelyard export"):
         assert {"--json", "--format"} <= set(found)
 
 

@@ -112,7 +112,7 @@ def test_a_pipe_is_as_wide_as_the_table(tmp_path: Path) -> None:
         check=True,
     )
     (line,) = [line for line in done.stdout.splitlines() if line.startswith(name)]
-    assert "requests_per_s" in line
+    assert "requests/s" in line
     assert all(line == line.rstrip() for line in done.stdout.splitlines())
     document = subprocess.run(
         [*STEELYARD, "list", "runs", "--json"],

@@ -27,7 +27,7 @@ def test_without_counters_it_is_short_and_has_no_row_of_dashes(
     assert "before its own end; --duration 0 measures until it ends" in said_then
     (folder,) = tmp_path.iterdir()
     assert invoke(["list", "runs", "--runs", str(tmp_path)]) == 0
-    assert "cpus_used 0." in capsys.readouterr().out
+    assert "CPUs used 0." in capsys.readouterr().out
     data = gather(folder)
     data.close()
     counters = data.conditions.counters

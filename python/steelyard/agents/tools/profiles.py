@@ -6,8 +6,10 @@ In: paths of runs. Out: rows with shares. Not here: counting (``analyze.profiles
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
+from steelyard._base import command_text
 from steelyard._base.documents import as_document
 from steelyard._base.request import Option
 from steelyard.agents import data
@@ -107,6 +109,8 @@ def profile_diff(context: Context, request: DiffRequest, stop: Stop) -> Reply:
     table = result.table(request.by)
     rows = [context.quoted(as_document(asdict(row))) for row in table.rows[:_MOST_ROWS]]
     taken, more = data.page(rows, request.cursor)
+    # This command takes paths and no ids.
+    named = [Path(context.catalog.settings.runs_name) / path for path in (request.a, request.b)]
     words = {
         "a": request.a,
         "b": request.b,
@@ -116,6 +120,6 @@ def profile_diff(context: Context, request: DiffRequest, stop: Stop) -> Reply:
         "not_judged": result.reason,
         "held_against": result.basis,
         "cautions": list(result.cautions),
-        "shown_by": f"steelyard profile diff {request.a} {request.b}",
+        "shown_by": command_text(["steelyard", "profile", "diff", *named]),
     }
     return Reply({**context.quoted(words), "total": len(table.rows), "rows": taken}, more)

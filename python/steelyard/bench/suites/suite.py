@@ -248,6 +248,15 @@ def _under_way(member: SuiteMember, repeats: int) -> bool:
     return member.refused is None and sum(run.status is RunStatus.COMPLETE for run in member.runs) < repeats
 
 
+def verdict_of(suite: Suite) -> Level | None:
+    """Return the worst verdict among the members, None unless the suite is complete and each has one."""
+    levels = [level_of(member) for member in suite.members]
+    known = [level for level in levels if level is not None]
+    if suite.status is not RunStatus.COMPLETE or len(known) < len(levels):
+        return None
+    return max(known, key=lambda level: level.severity, default=None)
+
+
 def level_of(member: SuiteMember) -> Level | None:
     """Return the worst verdict among a member's results, None when there is none.
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
@@ -73,7 +73,25 @@ class Query:
     @property
     def flags(self) -> Mapping[str, str]:
         """Return the names of the options by their flags."""
-        return {f"--{one.name.replace('_', '-')}": one.name for one in self.options}
+        return {_flag(one): one.name for one in self.options}
+
+    def words(self, given: Mapping[str, Any], of_store: Sequence[str]) -> list[str]:
+        """Return the command that asks the same of the store that ``of_store`` names."""
+        first: list[str] = []
+        flags: list[str] = []
+        for one in self.options:
+            value = given.get(one.name, one.default)
+            if value is None or value == one.default or value == []:
+                continue
+            flag = _flag(one)
+            if one.default is inspect.Parameter.empty:
+                first += [str(value)] if _is_argument(one) else [flag, str(value)]
+            elif isinstance(value, bool):
+                flags.append(flag if value else flag.replace("--", "--no-", 1))
+            else:
+                for part in value if isinstance(value, list) else [value]:
+                    flags += [flag, str(part)]
+        return ["steelyard", "fleet", *self.name.split(), *first, *of_store, *flags]
 
     @property
     def all_expressions(self) -> Expressions:
@@ -82,6 +100,27 @@ class Query:
             named(self.expressions) if isinstance(self.expressions, str) else self.expressions
         )
         return expressions
+
+
+def split(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return a type, and what is said of it."""
+    if get_origin(annotation) is not Annotated:
+        return annotation, ()
+    kind, *notes = get_args(annotation)
+    return kind, tuple(notes)
+
+
+def _flag(option: inspect.Parameter) -> str:
+    for note in split(option.annotation)[1]:
+        # Beside ``Annotated``, typer takes the first text for a default.
+        texts = (getattr(note, "default", None), *(getattr(note, "param_decls", None) or ()))
+        if found := next((text for text in texts if str(text).startswith("--")), None):
+            return str(found)
+    return f"--{option.name.replace('_', '-')}"
+
+
+def _is_argument(option: inspect.Parameter) -> bool:
+    return any(type(note).__name__ == "ArgumentInfo" for note in split(option.annotation)[1])
 
 
 def query(

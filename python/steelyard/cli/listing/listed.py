@@ -84,6 +84,8 @@ class ListedRun:
     """Whether its result may be believed: `valid`, `suspect` or `invalid`."""
     metrics: dict[str, float | None] = field(default_factory=dict)
     """Its main result, in base units, by the metric's name."""
+    unit: str | None = None
+    """Unit of its main result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,12 @@ class ListedSuite:
     """How long its members ran."""
     members: tuple[str, ...] = ()
     """Its benchmarks."""
+    verdict: str | None = None
+    """The worst verdict among its members, None unless each has one."""
     overall: float | None = None
     """Overall score, None when there is none."""
+    no_overall: str | None = None
+    """Why there is no overall score, None otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +216,7 @@ def run_in(directory: Path, out: Path, run: "Run | RecordError") -> ListedRun:
         tier=run.tier,
         verdict=str(run.verdict.level) if run.verdict else None,
         metrics={} if first is None else {first: run.metrics[first].value},
+        unit=None if first is None else run.metrics[first].unit,
     )
 
 
@@ -229,6 +236,7 @@ def suite_in(directory: Path) -> ListedSuite:
         suite, _ = suite_files.load(directory)
     except RecordError as error:
         return ListedSuite(directory.name, directory, _UNREADABLE, error.message)
+    level = suite_files.verdict_of(suite)
     return ListedSuite(
         suite_id=suite.suite_id,
         directory=directory,
@@ -237,7 +245,9 @@ def suite_in(directory: Path) -> ListedSuite:
         suite=suite.suite,
         tier=suite.tier,
         members=tuple(member.benchmark for member in suite.members),
+        verdict=None if level is None else str(level),
         overall=suite.overall.score if suite.overall is not None else None,
+        no_overall=suite.overall.withheld if suite.overall is not None else None,
     )
 
 

@@ -3,7 +3,7 @@
 In: what ``listed`` finds. Out: tables, or one JSON document.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from steelyard._base import UsageError
@@ -12,11 +12,13 @@ from steelyard.bench.parameters import Parameter, format_value, nearest
 from steelyard.cli.listing import listed
 from steelyard.cli.listing.listed import EXPERIMENT, Listed, ListedExperiment, ListedRun, ListedSuite
 from steelyard.cli.output import print_json, show_answer
-from steelyard.report.answer import Answer, Column, Section, Table, table
+from steelyard.report.answer import Answer, Cell, Column, Section, Table, table, written
 
 _LATEST = 5
 """Runs that the short list shows."""
 _RUNS = ("run", "state", "result")
+Row = tuple[str, str, str | Cell]
+"""A run, a suite or an experiment: its id, its state, its result."""
 _PARAMETER_COLUMNS = ("name", "range", "unit", "default", "description")
 
 PARTS = ("all", "benchmarks", "suites", "tiers", "parameters", "hooks", "runs")
@@ -75,14 +77,14 @@ def _short(out: Path) -> Answer:
     return _answer(sections, [*lines, "More: steelyard list --all|" + "|".join(PARTS[1:])])
 
 
-def _latest(out: Path) -> tuple[str, list[tuple[str, str, str]]]:
+def _latest(out: Path) -> tuple[str, list[Row]]:
     """Return the last runs and suites with their title; only these are read, however many there are."""
     if not any(any(out.glob(f"*/{manifest}")) for manifest in ("run.json", "suite.json", EXPERIMENT)):
         return "", []
     from steelyard.bench import runs
 
-    known = sorted([*runs.outermost(out), *listed.experiments(out)])
-    rows = []
+    known = _by_time([*runs.outermost(out), *listed.experiments(out)])
+    rows: list[Row] = []
     for directory in known[-_LATEST:]:
         if (directory / "suite.json").exists():
             rows.append(_suite_row(listed.suite_in(directory)))
@@ -113,7 +115,7 @@ def _tables(found: Listed, part: str | None) -> Iterator[tuple[str, Sequence[str
             yield f"Options of hook {hook.name}", _PARAMETER_COLUMNS, _parameters(hook.options)
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> Table:
     """Return a table of texts. Names are there to be copied: they are never cut."""
     first, *others = columns
     named = [Column(first, is_text=True, is_whole=True)]
@@ -133,35 +135,56 @@ def _parameters(parameters: Sequence[Parameter]) -> list[tuple[str, str, str, st
     return rows
 
 
-def _all_runs(found: Listed) -> list[tuple[str, str, str]]:
-    """Return runs, suites and experiments in order of their ids, members under the suite in whose folder they
-    lie.
+def _by_time(folders: Collection[Path]) -> list[Path]:
+    """Return folders in the order in which their work began: names do not say it."""
+    if not folders:
+        return []
+    from steelyard.report.folders.naming import begin_ns
+
+    return sorted(folders, key=lambda folder: (begin_ns(folder), folder.name))
+
+
+def _all_runs(found: Listed) -> list[Row]:
+    """Return runs, suites and experiments in the order in which they began, members under the suite in whose
+    folder they lie.
     """
     known, suites, experiments = found.runs or (), found.suite_runs or (), found.experiments or ()
-    rows = [_run_row(run) for run in known if run.suite_id is None]
-    shown: list[tuple[str, str, str]] = []
-    for row in sorted([*rows, *map(_suite_row, suites), *map(_experiment_row, experiments)]):
-        shown.append(row)
-        members = [_run_row(run) for run in known if run.suite_id == row[0]]
-        shown += [(f"  {name}", state, result) for name, state, result in members]
+    rows: dict[Path, Row] = {run.directory: _run_row(run) for run in known if run.suite_id is None}
+    rows |= {suite.directory: _suite_row(suite) for suite in suites}
+    rows |= {one.directory: _experiment_row(one) for one in experiments}
+    shown: list[Row] = []
+    for directory in _by_time(rows):
+        shown.append(rows[directory])
+        members = {run.directory: _run_row(run) for run in known if run.directory.parent == directory}
+        for member in _by_time(members):
+            name, state, result = members[member]
+            shown.append((f"  {name}", state, result))
     return shown
 
 
-def _suite_row(suite: ListedSuite) -> tuple[str, str, str]:
-    score = f"overall {suite.overall:.3g}" if suite.overall else ""
-    return suite.suite_id, suite.status, score or suite.status_reason or ""
+def _suite_row(suite: ListedSuite) -> Row:
+    missing = suite.status_reason or (f"no overall score: {suite.no_overall}" if suite.no_overall else "")
+    score: str | Cell = missing
+    if suite.overall is not None:
+        from steelyard.report.score_text import ratio_text
+
+        score = written(f"{ratio_text(suite.overall)} overall", suite.overall, unit="ratio")
+    return suite.suite_id, suite.verdict or suite.status, score
 
 
-def _experiment_row(one: ListedExperiment) -> tuple[str, str, str]:
+def _experiment_row(one: ListedExperiment) -> Row:
     outcomes = ", ".join(f"{arm} {outcome}" for arm, outcome in one.outcomes.items())
     shown = f"{one.factor}: {outcomes}" if outcomes else one.status_reason or ""
     return one.experiment_id, one.status, shown
 
 
-def _run_row(run: ListedRun) -> tuple[str, str, str]:
-    figure = ", ".join(
-        f"{name} {value:,.0f}" if abs(value) >= 1000 else f"{name} {value:.3g}"
-        for name, value in run.metrics.items()
-        if value is not None
-    )
-    return run.run_id, run.verdict or run.status, figure or run.status_reason or ""
+def _run_row(run: ListedRun) -> Row:
+    result: str | Cell = run.status_reason or ""
+    for name, value in run.metrics.items():
+        if value is not None:
+            from steelyard.records import Metric
+            from steelyard.report.metrics import headline_text
+
+            metric = Metric(value=value, unit=run.unit or "1")
+            result = written(headline_text(name, metric, run.benchmark or ""), value, unit=metric.unit)
+    return run.run_id, run.verdict or run.status, result

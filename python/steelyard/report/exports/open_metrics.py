@@ -2,6 +2,9 @@
 
 In: families of samples. Out: text. Names are made of letters, digits and underscores; whatever is in a label
 is escaped. Source: OpenMetrics 1.0, https://prometheus.io/docs/specs/om/open_metrics_spec/.
+
+Invariant: readers of the older text format of Prometheus, such as the textfile collector of node_exporter,
+read it too. No sample has a time stamp: that collector refuses them, and a scraper refuses old ones.
 """
 
 from __future__ import annotations
@@ -30,11 +33,10 @@ many of it are one of that word's unit: dividing leaves the shortest text exact.
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value: its labels, and when it was measured in seconds since 1970."""
+    """One value, and its labels."""
 
     labels: Mapping[str, str]
     value: float
-    time_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,11 @@ def open_metrics(families: Iterable[Family]) -> str:
     # HELP runs Runs.
     runs{host="a\"b"} 3
     # EOF
-    >>> print(open_metrics([Family("p99_ns", "p99.", [Sample({}, 5e8, 1.5)], "ns")]), end="")
+    >>> print(open_metrics([Family("p99_ns", "p99.", [Sample({}, 5e8)], "ns")]), end="")
     # TYPE p99_seconds gauge
     # UNIT p99_seconds seconds
     # HELP p99_seconds p99.
-    p99_seconds{} 0.5 1.500
+    p99_seconds{} 0.5
     # EOF
     """
     lines: list[str] = []
@@ -77,11 +79,12 @@ def open_metrics(families: Iterable[Family]) -> str:
         lines.append(f"# TYPE {name} gauge")
         if word:
             lines.append(f"# UNIT {name} {word}")
-        lines.append(f"# HELP {name} {_escaped(family.help)}")
+        # The older format knows no escaped quotes here.
+        about = family.help.replace('"', "'")
+        lines.append(f"# HELP {name} {_escaped(about)}")
         for sample in samples:
             labels = ",".join(f'{_name(key)}="{_escaped(value)}"' for key, value in sample.labels.items())
-            time = "" if sample.time_s is None else f" {sample.time_s:.3f}"
-            lines.append(f"{name}{{{labels}}} {_number(sample.value / divisor)}{time}")
+            lines.append(f"{name}{{{labels}}} {_number(sample.value / divisor)}")
     return "\n".join([*lines, "# EOF", ""])
 
 

@@ -9,6 +9,7 @@ Not here: the formats (``report.profiles``).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from steelyard._base import ResultSaysNoError, UsageError, read_regular
 from steelyard.analyze.profiles.figures import read_profile
@@ -48,4 +49,9 @@ def pprof_of(one: ExportedRun, side: str) -> bytes:
     name = one.run.artifacts.get(_PPROF, "")
     if side == "server" and name.endswith(".pb.gz") and "/" not in name:
         return read_regular(one.folder / name)
-    return pprof(profile)
+    programs = [
+        Path(process.command[0]).name
+        for process in one.run.processes
+        if process.command and process.name.startswith(side)
+    ]
+    return pprof(profile, programs, begin_ns=one.begin_ns, duration_ns=one.end_ns - one.begin_ns)

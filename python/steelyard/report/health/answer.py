@@ -67,11 +67,11 @@ def spread(figure: figures.Figure) -> str:
     return f"{first[0]}–{high}" if first[2] == second[2] else f"{low} – {high}"
 
 
-def _interval(row: Compared) -> str:
+def _interval(row: Compared) -> Cell:
     figure = row.figure
     if figure.low is None or figure.high is None:
-        return figure.reason or ""
-    return spread(figure)
+        return Cell(figure.reason or "")
+    return Cell(spread(figure), figure=Figure(None, figure.low, figure.high, unit=figure.unit))
 
 
 def answer(result: HealthResult, comparison: Comparison) -> Answer:
@@ -153,9 +153,11 @@ def _row(row: Compared) -> tuple[object, ...]:
     return (
         _short(row),
         Cell(value, figure=ends),
-        Cell(_interval(row)),
+        _interval(row),
         Cell(_expected(row), figure=Figure(row.expected, unit=figure.unit)),
-        "" if row.change_ratio is None else written(f"{row.change_ratio:+.1%}", row.change_ratio),
+        ""
+        if row.change_ratio is None
+        else written(f"{row.change_ratio:+.1%}", row.change_ratio, unit="ratio"),
         Cell(word, level=level, is_text=True),
     )
 

@@ -2,7 +2,8 @@
 
 In: a `Profile`. Out: bytes, compressed by gzip as pprof writes them. A stack has its command as the label
 ``comm``, its frames are locations of one line each, and counts stay exact as far as they are whole
-numbers, which is all that pprof has. Addresses are unknown and absent.
+numbers, which is all that pprof has. The first mapping is the main program, as readers take it to be.
+Addresses are unknown and absent.
 
 The encoding is written here: protobuf has no part in running Steelyard, and this message needs numbers, texts
 and messages only. Not here: profiles with addresses, which the sampler writes itself (``steelyard-profile``).
@@ -11,18 +12,28 @@ and messages only. Not here: profiles with addresses, which the sampler writes i
 from __future__ import annotations
 
 import gzip
+from collections import Counter
+from collections.abc import Sequence
 
 from steelyard.analyze.profiles.profile import Profile
 
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 3, 4, 5, 6
-_PERIOD_TYPE, _PERIOD = 11, 12
+_TIME, _DURATION, _PERIOD_TYPE, _PERIOD = 9, 10, 11, 12
+_COMM_LETTERS = 15
+"""Of a program's name that its threads have, by prctl(2)."""
 _NANOSECONDS = 10**9
 _UNITS = {"samples": "count", "ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds"}
 """Units of profiles that pprof calls otherwise."""
 
 
-def pprof(profile: Profile) -> bytes:
-    """Return ``profile`` as a file of pprof."""
+def pprof(
+    profile: Profile, programs: Sequence[str] = (), *, begin_ns: int = 0, duration_ns: int = 0
+) -> bytes:
+    """Return ``profile`` as a file of pprof.
+
+    ``programs`` are base names of what was sampled, the main one first; without them it is the one that most
+    samples are of. Times that are not known are 0.
+    """
     texts = _Texts()
     event = profile.facts.get("event") or "samples"
     kind = "samples" if profile.unit == "samples" else event
@@ -35,15 +46,17 @@ def pprof(profile: Profile) -> bytes:
         comm = _number(1, label) + _number(2, texts.at(profile.commands[command]))
         value = _message(2, _varint(round(profile.in_unit(count))))
         out += _message(_SAMPLE, _message(1, locations) + value + _message(3, comm))
-    modules: dict[str, int] = {}
+    modules = {name: number for number, name in enumerate(_modules(profile, programs), start=1)}
     for at, frame in enumerate(profile.frames, start=1):
-        module = modules.setdefault(frame.module, len(modules) + 1) if frame.module else 0
+        module = modules[frame.module] if frame.module else 0
         line = _message(4, _number(1, at))
         out += _message(_LOCATION, _number(1, at) + (_number(2, module) if module else b"") + line)
         function = texts.at(frame.function)
         out += _message(_FUNCTION, _number(1, at) + _number(2, function) + _number(3, function))
     for name, number in modules.items():
         out += _message(_MAPPING, _number(1, number) + _number(5, texts.at(name)) + _number(7, 1))
+    for field, time_ns in ((_TIME, begin_ns), (_DURATION, duration_ns)):
+        out += _number(field, time_ns) if time_ns else b""
     hz = _rate(profile)
     if hz is not None:
         kinds = _number(1, texts.at("cpu")) + _number(2, texts.at("nanoseconds"))
@@ -51,6 +64,19 @@ def pprof(profile: Profile) -> bytes:
     for text in texts.all:
         out += _message(_STRINGS, text.encode("utf-8", errors="replace"))
     return gzip.compress(bytes(out), mtime=0)
+
+
+def _modules(profile: Profile, programs: Sequence[str]) -> list[str]:
+    """Return the modules, the main program first where it is among them."""
+    names = list(dict.fromkeys(frame.module for frame in profile.frames if frame.module))
+    counts: Counter[str] = Counter()
+    for command, _, count in profile.stacks():
+        counts[profile.commands[command]] += count
+    sampled = [command for command, _ in counts.most_common()]
+    known = {name[:_COMM_LETTERS]: name for name in reversed(names)}
+    found = [name for name in programs if name in names]
+    found += [known[name[:_COMM_LETTERS]] for name in sampled if name[:_COMM_LETTERS] in known]
+    return list(dict.fromkeys([*found[:1], *names]))
 
 
 class _Texts:

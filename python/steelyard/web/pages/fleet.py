@@ -126,8 +126,7 @@ def ask(context: Context, one: Query, form: Sequence[Field], watch: Watch) -> tu
     first, last = given.pop("from", None), given.pop("to", None)
     store = context.settings.store
     assert store is not None
-    words = ["steelyard", "fleet", *one.name.split(), *_typed(one, given), *_period(first, last)]
-    words += ["--store", context.settings.store_name]
+    words = one.words(given, [*_period(first, last), "--store", context.settings.store_name])
     with opened(store, first=first, last=last) as source:
         watch.stop = source.engine.interrupt
         watch.check()
@@ -139,22 +138,6 @@ def ask(context: Context, one: Query, form: Sequence[Field], watch: Watch) -> tu
         problems, url, engine = source.problems, source.url, source.engine.name
     said = replace(with_aside(said, problems), command=command_text(words))
     return said, FleetAnswer(url, engine, said.result, problems, None)
-
-
-def _typed(one: Query, given: Mapping[str, Any]) -> list[str]:
-    """Return options as they are typed, as far as they differ from their defaults."""
-    words: list[str] = []
-    for parameter in one.options:
-        value = given.get(parameter.name)
-        if value in (None, [], False) or value == parameter.default:
-            continue
-        if parameter.default is inspect.Parameter.empty:
-            words.append(str(value))
-            continue
-        flag = f"--{parameter.name.replace('_', '-')}"
-        for part in value if isinstance(value, list) else [value]:
-            words += [flag] if part is True else [flag, str(part)]
-    return words
 
 
 def _period(first: str | None, last: str | None) -> list[str]:

@@ -1,13 +1,12 @@
 """``steelyard export``: each format is read back by another reader than the one that wrote it."""
 
 import csv
-import gzip
+import dataclasses
 import io
 import json
 import os
 import re
 import shutil
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,29 +14,25 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from google.protobuf import json_format
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from opentelemetry.proto.metrics.v1.metrics_pb2 import DataPointFlags, MetricsData
 
 from steelyard import open_store, telemetry
-from steelyard._base import executable
 from steelyard.analyze.health.comparison import compare
-from steelyard.analyze.profiles.folded import read_folded
-from steelyard.analyze.profiles.profile import Profile
 from steelyard.bench import runs as of_bench
 from steelyard.bench.health.check import save_comparison
 from steelyard.records import HealthResult, LoadResult, Run, RunStatus, read
+from steelyard.report import page
 from steelyard.report.answer.delimited import FIGURES, figures_of
 from steelyard.report.exports.open_metrics import Family, Sample, open_metrics
 from steelyard.report.folders.answers import answer_of
 from steelyard.report.model import gather
-from steelyard.report.profiles.pprof import pprof
 from steelyard.telemetry.engine import fetch
 from tests.calling import call
 from tests.cli.suites import write_suite
 from tests.cli.test_documents import hold
 from tests.fleet.simulated import simulated_store
 from tests.folded import folded
+from tests.report.conftest import SCORE
 from tests.report.pages_of_answers import GOLDEN
 from tests.report.runs import run_record, write_run
 
@@ -206,11 +201,11 @@ def test_names_in_a_series_are_no_formulas(tmp_path: Path) -> None:
     assert any("cmd|" in name for name in names)
 
 
-SAMPLE = re.compile(r'^(\w+)\{((?:\w+="(?:[^"\\\n]|\\.)*",?)*)\} (\S+) (\S+)$')
+SAMPLE = re.compile(r'^(\w+)\{((?:\w+="(?:[^"\\\n]|\\.)*",?)*)\} (\S+)$')
 LABEL = re.compile(r'(\w+)="((?:[^"\\\n]|\\.)*)"')
 
 
-def samples(text: str) -> list[tuple[str, dict[str, str], float, float]]:
+def samples(text: str) -> list[tuple[str, dict[str, str], float]]:
     """Return the samples of a text of OpenMetrics, and hold it to the format."""
     assert text.endswith("# EOF\n")
     found, family, seen = [], "", set()
@@ -230,11 +225,11 @@ def samples(text: str) -> list[tuple[str, dict[str, str], float, float]]:
                 name: re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], value)
                 for name, value in LABEL.findall(match[2])
             }
-            found.append((match[1], labels, float(match[3]), float(match[4])))
+            found.append((match[1], labels, float(match[3])))
     return found
 
 
-def test_open_metrics_have_each_metric_with_its_labels_and_time(out: Path) -> None:
+def test_open_metrics_have_each_metric_with_its_labels_and_begin(out: Path) -> None:
     found = samples(export(out, "suite-1", "openmetrics"))
     members = {
         path.name: read(Run, path / "run.json") for path in (out / "suite-1").iterdir() if path.is_dir()
@@ -242,19 +237,19 @@ def test_open_metrics_have_each_metric_with_its_labels_and_time(out: Path) -> No
     for name, run in members.items():
         mine = [sample for sample in found if sample[1]["run"] == name]
         valued = [metric for metric in run.metrics.values() if metric.value is not None]
-        assert len(mine) == len(run.metrics)
-        for _, labels, _, time_s in mine:
+        assert len(mine) == len(run.metrics) + 1
+        for _, labels, _ in mine:
             assert labels["benchmark"] == run.benchmark
             assert (labels["tier"], labels["host"], labels["verdict"]) == ("quick", "bench-01", "suspect")
-            measure = next(phase for phase in run.phases if phase.name == "measure")
-            assert measure.end_ns is not None
-            at_ns = run.clock.realtime_ns + measure.end_ns - run.clock.monotonic_ns
-            assert time_s == pytest.approx(at_ns / 1e9, abs=1e-3)
+        (begin_s,) = (value for family, _, value in mine if family == "steelyard_run_begin_seconds")
+        measure = next(phase for phase in run.phases if phase.name == "measure")
+        at_ns = run.clock.realtime_ns + measure.begin_ns - run.clock.monotonic_ns
+        assert begin_s == pytest.approx(at_ns / 1e9, abs=1e-3)
         missing = [labels for family, labels, *_ in mine if family == "steelyard_missing_metric"]
         assert len(missing) == len(run.metrics) - len(valued) == 1
         assert missing[0]["metric"] == "power_w"
         assert missing[0]["reason"] == "no power source on this machine"
-    hits = [value for family, _, value, _ in found if family == "steelyard_hit_ratio"]
+    hits = [value for family, _, value in found if family == "steelyard_hit_ratio"]
     assert hits == [0.9003, 0.9003]
 
 
@@ -342,65 +337,28 @@ def test_findings_are_the_rules_own_with_the_run_beside_them(out: Path) -> None:
     assert documents[0]["evidence"]
 
 
-def test_a_profile_in_each_format_has_every_sample(out: Path, tmp_path: Path) -> None:
-    file = tmp_path / "profile.pb.gz"
-    export(out, "profiled", "pprof", str(file))
-    done = subprocess.run(
-        [executable("steelyard-profile"), "fold", file], capture_output=True, text=True, check=True
-    )
-    stacks = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
-    assert {stack: int(count) for stack, count in stacks.items()} == STACKS
-    speedscope = json.loads(export(out, "profiled", "speedscope"))
-    assert sum(sum(one["weights"]) for one in speedscope["profiles"]) == 110
-    events = json.loads(export(out, "profiled", "perfetto"))["traceEvents"]
-    assert sum(one["args"]["count"] for one in events if one["ph"] == "X" and one["name"] == "write") == 7
-
-
-def test_a_profile_that_the_sampler_wrote_is_passed_on(tmp_path: Path) -> None:
-    artifacts = {"profile": "profile.pb.gz"}
-    write_run(tmp_path / "r", without=("telemetry", "cache_stats"), changes={"artifacts": artifacts})
-    folded(tmp_path / "r", {"a;b": 1}, name="profile.folded")
-    kept = gzip.compress(b"with addresses")
-    (tmp_path / "r" / "profile.pb.gz").write_bytes(kept)
-    export(tmp_path, "r", "pprof", str(tmp_path / "p"))
-    assert (tmp_path / "p").read_bytes() == kept
-    (tmp_path / "r" / "profile.pb.gz").unlink()
-    (tmp_path / "r" / "profile.pb.gz").symlink_to("/dev/zero")
-    done = call("export", str(tmp_path / "r"), str(tmp_path / "q"), "--to", "pprof")
-    assert done.returncode == 2
-    assert "not a regular file" in done.stderr
-
-
-NAME = st.text(st.characters(codec="utf-8", exclude_characters=";\n\r\x00 []"), min_size=1, max_size=8)
-
-
-@settings(max_examples=30)
-@given(st.dictionaries(st.lists(NAME, min_size=2, max_size=5).map(tuple), st.integers(1, 2**40), max_size=8))
-def test_any_profile_survives_the_way_through_pprof(stacks: dict[tuple[str, ...], int]) -> None:
-    from tempfile import TemporaryDirectory
-
-    if not stacks:
-        return
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        profile = read_folded(folded(folder, {";".join(stack): count for stack, count in stacks.items()}))
-        (folder / "p.pb.gz").write_bytes(pprof(profile))
-        subprocess.run(
-            [executable("steelyard-profile"), "fold", folder / "p.pb.gz", "-o", folder / "again"], check=True
-        )
-        again = read_folded(folder / "again")
-    assert again.total == profile.total
-    assert len(again.counts) == len(profile.counts)
-    assert sorted(_counts(again)) == sorted(_counts(profile))
-
-
-def _counts(profile: Profile) -> list[int]:
-    return [count for _, _, count in profile.stacks()]
+@pytest.mark.parametrize(
+    ("file", "to"),
+    [
+        ("figures.csv", "csv"),
+        ("figures.parquet", "parquet"),
+        ("run.prom", "openmetrics"),
+        ("profile.pb.gz", "pprof"),
+        ("profile.speedscope.json", "speedscope"),
+    ],
+)
+def test_the_format_is_that_of_the_suffix(file: str, to: str, out: Path, tmp_path: Path) -> None:
+    for name, words in ((file, ()), (f"named-{file}", ("--to", to))):
+        done = call("export", "profiled", str(tmp_path / name), *words, "--runs", str(out))
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / file).read_bytes() == (tmp_path / f"named-{file}").read_bytes()
 
 
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
+        (["run-1", "f.jsonl"], 2, "f.jsonl: its suffix names no format (give --to FORMAT, or one of .csv"),
+        (["run-1", "--format", "csv"], 2, "No such option: --format"),
         (["run-1", "--to", "pprof", "f"], 1, "no profile of the server: no profile was recorded"),
         (["run-1", "--to", "speedscope", "--side", "load"], 1, "no profile of the load"),
         (["suite-1", "--to", "speedscope"], 2, "2 runs, and a profile is of one"),
@@ -457,6 +415,25 @@ def test_openmetrics_divides_and_names_rates_by_cpu_time_once() -> None:
     assert "steelyard_p99_seconds{} 0.007679999\n" in open_metrics([nanoseconds])
     by_cpu = Family("steelyard_requests_per_server_cpu_s", "x", [Sample({}, 1.5)], "1/s")
     assert "\nsteelyard_requests_per_server_cpu_second{} 1.5\n" in open_metrics([by_cpu])
+
+
+def test_a_score_is_a_figure(tmp_path: Path) -> None:
+    write_run(tmp_path / "r")
+    data = gather(tmp_path / "r", score=dataclasses.replace(SCORE, ratio_low=1.2, ratio_high=1.3))
+    data.close()
+    rows = [dict(zip(FIGURES, row, strict=True)) for row in figures_of(page.answer(data))]
+    (found,) = (row for row in rows if (row["table"], row["row"]) == ("Score", "score"))
+    assert [found[name] for name in ("value", "low", "high", "unit")] == [1.284, 1.2, 1.3, "ratio"]
+
+
+def test_the_interval_of_a_health_check_is_exact(tmp_path: Path) -> None:
+    shutil.copy(GOLDEN / "health_result.json", tmp_path / "health.json")
+    judged = compare(read(HealthResult, tmp_path / "health.json"), [], against="others")
+    save_comparison(tmp_path, judged, accepted=False)
+    rows = [dict(zip(FIGURES, row, strict=True)) for row in figures_of(answer_of(tmp_path))]
+    ends = {(row["low"], row["high"], row["unit"]) for row in rows if row["figure"] == "interval"}
+    measured = [one.figure for one in judged.figures if one.figure.low is not None]
+    assert ends >= {(one.low, one.high, one.unit) for one in measured}
 
 
 @pytest.mark.parametrize("name", ["experiment", "colocation", "tuning"])
