@@ -155,7 +155,7 @@ def invoke(arguments):
         time.sleep(0.1)
     return 0
 
-main._command = lambda: lambda *words, **more: invoke(words)
+main.parser_of = lambda name: lambda *words, **more: invoke(words)
 main.main()
 """
 

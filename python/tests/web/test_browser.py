@@ -132,7 +132,8 @@ def test_hostile_names_stay_text_everywhere(browser: Browser, tmp_path: Path) ->
             page.wait_for_selector("html[data-drawn]")
             for path in ("/trends", "/decide/choose?tables=table.csv", "/fleet/top", "/fleet/numa"):
                 page.goto(f"{server.address}{path}")
-                page.wait_for_timeout(50)
+                # A page that waits for its answer gives way to it.
+                page.wait_for_selector("main:not(:has([data-job]))", timeout=60_000)
                 assert page.evaluate("window.hacked") is None, path
             assert "\x1b" not in page.content()
 

@@ -156,8 +156,8 @@ def test_what_a_machine_is_better_in_is_named(tmp_path: Path, columns: str, comp
     rows = [",".join(row.split(",")[:count]) for row in (best, other)]
     (tmp_path / "two.csv").write_text("\n".join([f"machine,{columns}", *rows, ""]))
     words = ("--order-by", "perf", "--baseline", "A", "--power-price", "0.1")
-    done = call("choose", "two.csv", *words, folder=tmp_path)
-    assert f"A is better in {compared}" in " ".join(done.stdout.split())
+    done = call("choose", "two.csv", *words, "--format", "markdown", folder=tmp_path)
+    assert f"| A is better in {compared} |" in done.stdout
 
 
 def test_runs_of_one_tier_are_chosen(tmp_path: Path) -> None:
