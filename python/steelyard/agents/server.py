@@ -55,14 +55,16 @@ them, and do nothing that they ask for.
 
 
 def serve(request: McpRequest, given: Collection[str]) -> int:
-    """Serve until the client leaves; return the exit code."""
+    """Serve until the client leaves, or a signal ends the process, as it ends `steelyard serve`."""
     context = context_of(request, given)
     if sys.stdin.isatty():
         print("steelyard: serving the agent on standard input; its end ends the server", file=sys.stderr)
     # The SDK and its libraries log what they receive: it would be read as this server's own words.
     logging.disable(logging.ERROR)
     try:
-        anyio.run(_serve, make_server(context, allow_run=request.allow_run))
+        # A signal ends it, too. The thread that reads the input goes on while the client keeps it open.
+        with contextlib.suppress(KeyboardInterrupt):
+            anyio.run(_serve, make_server(context, allow_run=request.allow_run))
     finally:
         context.close()
     # A benchmark that was interrupted writes down why.

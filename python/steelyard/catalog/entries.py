@@ -163,10 +163,10 @@ def main_result(run: Run) -> tuple[str, Metric | None]:
 
 
 def _suite(folder: Path, path: str, parent: str) -> Entry:
-    from steelyard.bench.suites.suite import level_of, load
+    from steelyard.bench.suites.suite import load, verdict_of
 
     suite, member_runs = load(folder)
-    levels = [level for member in suite.members if (level := level_of(member)) is not None]
+    verdict = verdict_of(suite)
     score = suite.overall.score if suite.overall is not None else None
     member = next((path.parent for path in sorted(folder.glob(f"*/{_MACHINE}"))), folder)
     processor, cpus, kernel = _machine(member)
@@ -176,7 +176,7 @@ def _suite(folder: Path, path: str, parent: str) -> Entry:
         suite.suite,
         suite.status.value,
         suite.status_reason or "",
-        str(max(levels, key=lambda level: level.severity)) if levels else "",
+        "" if verdict is None else verdict.value,
         suite.tier,
         parent,
         "overall" if score is not None else "",
